@@ -1,0 +1,101 @@
+"""The errors NBRewind raises, as one tree.
+
+```
+NBRewindError
+├── UsageError               the request cannot be understood (exit code 2)
+├── NotebookError            the notebook file is missing, damaged or not a notebook
+├── KernelError              no such kernel, or it died
+├── StoreError
+│   ├── StoreFormatError     written by a newer NBRewind, or not a store
+│   ├── StoreNotWritable     nothing can be recorded; the notebook still runs
+│   ├── ObjectMissing        an object is not in the store
+│   └── ObjectDamaged        an object's bytes do not match its id
+├── TrustError               written under a key that is not trusted here
+└── StateError
+    ├── NotStorable          the value cannot be captured
+    └── NotRestorable        the stored value cannot be loaded here
+```
+
+Every error has a stable `kind` for programs and a message that says what
+happened, to what, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class NBRewindError(Exception):
+    """Base of all errors of this package."""
+
+    kind = "error"
+
+
+class UsageError(NBRewindError):
+    """The request cannot be understood."""
+
+    kind = "usage"
+
+
+class NotebookError(NBRewindError):
+    """The notebook file is missing, damaged or not a notebook."""
+
+    kind = "notebook"
+
+
+class KernelError(NBRewindError):
+    """The kernel could not be started, or died."""
+
+    kind = "kernel"
+
+
+class StoreError(NBRewindError):
+    """Something is wrong with a store."""
+
+    kind = "store"
+
+
+class StoreFormatError(StoreError):
+    """The directory is not a store, or one of a format this version does not know."""
+
+    kind = "store-format"
+
+
+class StoreNotWritable(StoreError):
+    """The store cannot be written; what was stored stays readable."""
+
+    kind = "store-not-writable"
+
+
+class ObjectMissing(StoreError):
+    """An object is not in the store."""
+
+    kind = "object-missing"
+
+
+class ObjectDamaged(StoreError):
+    """An object's bytes do not match its id."""
+
+    kind = "object-damaged"
+
+
+class TrustError(NBRewindError):
+    """Data was written under a key that is not trusted here."""
+
+    kind = "untrusted"
+
+
+class StateError(NBRewindError):
+    """A value could not be captured or restored."""
+
+    kind = "state"
+
+
+class NotStorable(StateError):
+    """The value cannot be captured; its cell will be executed again when needed."""
+
+    kind = "not-storable"
+
+
+class NotRestorable(StateError):
+    """The stored value cannot be loaded here; its cell will be executed again."""
+
+    kind = "not-restorable"

@@ -1,0 +1,1 @@
+"""What NBRewind writes down: records, versions, manifests, reports. Data only."""

@@ -1,0 +1,27 @@
+"""Manifests: how a co-variable's bytes are kept."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nbrewind.model.blobs import BlobRef
+
+MANIFEST_FORMAT = 1
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One co-variable as stored: the stream of the tuple of its values, and its buffers."""
+
+    format: int = MANIFEST_FORMAT
+    names: tuple[str, ...]
+    """Sorted names; `stream` loads to a tuple with one value for each."""
+    stream: BlobRef
+    """Pickle protocol 5 stream with out-of-band buffers."""
+    buffers: tuple[BlobRef, ...]
+    """The out-of-band buffers in order."""
+    readonly: tuple[bool, ...]
+    """For each buffer whether it was read-only."""
+    codes: dict[str, BlobRef]
+    """Marshalled code objects by canonical code digest; not part of the version."""
+    python: str
+    """`major.minor` of the Python that wrote it; code objects need the same."""

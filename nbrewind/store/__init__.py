@@ -1,0 +1,1 @@
+"""The store: content-addressed, append-only, lock-free for its writers."""

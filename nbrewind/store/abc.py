@@ -1,0 +1,78 @@
+"""The store interface: everything the rest of NBRewind knows about a store."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from nbrewind.model.blobs import BlobRef, ObjectId
+from nbrewind.model.refs import RefBody, StoredRef
+
+Buffer = bytes | bytearray | memoryview
+Kind = Literal["chunk", "manifest", "record"]
+
+
+class StoreWriter(ABC):
+    """One commit being prepared: objects become durable, then visible, all at once."""
+
+    bytes_added: int
+    """Bytes this commit will add to the store after deduplication and compression."""
+
+    @abstractmethod
+    def put(self, kind: Kind, data: Buffer) -> ObjectId:
+        """Add one object and return its id; an object that the store has is not added again."""
+
+    @abstractmethod
+    def put_blob(self, data: Buffer) -> BlobRef:
+        """Add bytes of any size (C-contiguous) as chunks."""
+
+    @abstractmethod
+    def commit(self, body: RefBody) -> StoredRef:
+        """Make everything durable, then publish the ref.
+
+        `body.seq` is a proposal: the next free number of the lineage is claimed.
+
+        Raises:
+            StoreNotWritable: nothing of this commit is visible.
+        """
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Forget the commit; a no-op after `commit`."""
+
+
+class Store(ABC):
+    """Objects by id, and signed refs to execution records by source digest."""
+
+    location: str
+    """Where it is, for people."""
+    read_only: bool
+
+    @abstractmethod
+    def begin(self) -> StoreWriter:
+        """Start a commit. Raises `StoreNotWritable` if nothing can be written."""
+
+    @abstractmethod
+    def get(self, oid: ObjectId) -> bytes:
+        """An object's content, verified. Raises `ObjectMissing` or `ObjectDamaged`."""
+
+    @abstractmethod
+    def get_blob(self, blob: BlobRef) -> bytearray:
+        """A blob's content, verified, in fresh memory. Raises as `get`."""
+
+    @abstractmethod
+    def has(self, oids: Iterable[ObjectId]) -> bool:
+        """Whether all these objects are listed; says nothing about their soundness."""
+
+    @abstractmethod
+    def refs(self, source_digest: str | None = None) -> Sequence[StoredRef]:
+        """Refs, newest first; only those of one source digest if it is given."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Notice what other writers published since the store was opened."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release files; the store can still be opened anew."""
