@@ -1,0 +1,1 @@
+"""Names and dataflow of cells, validity of records, forecasts and figures."""

@@ -1,0 +1,1 @@
+"""The audit and replay kernels, the engine behind them, and the headless driver."""

@@ -1,0 +1,1 @@
+"""Notebooks that travel with their records and checkpoints: pack, unpack, verify."""
