@@ -1,0 +1,1 @@
+"""From live objects to bytes and back, and what else a cell may change."""

@@ -1,0 +1,262 @@
+"""Examining live values: what they are made of, and whether they changed.
+
+An `Examination` is one look at the namespace after a cell. It pickles each name
+at most once and keeps every object it met alive until it is dropped, so that an
+object's `id` means the same object throughout.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
+import pickle
+import re
+import sys
+import types
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xxhash import xxh3_128
+
+from nbrewind.errors import NotStorable
+from nbrewind.model.records import Uses
+from nbrewind.model.versions import Version, content_version
+from nbrewind.state.pickling import IMMUTABLE, Scope, StatePickler, merge_uses
+from nbrewind.state.walk import walk
+from nbrewind.store.leaves import LeafHasher
+
+ATOMS = (int, float, bool, type(None), complex, str, bytes)
+"""Exact types whose values hold nothing else."""
+
+_IMMUTABLE_BASES = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    datetime.tzinfo,
+    decimal.Decimal,
+    enum.Enum,
+    fractions.Fraction,
+    pathlib.PurePath,
+    re.Pattern,
+    types.MethodType,
+    uuid.UUID,
+)
+_CALLABLES_BY_NAME = frozenset(
+    {"cython_function_or_method", "fused_cython_function", "ufunc", "method_descriptor"}
+    | {"wrapper_descriptor", "builtin_function_or_method", "_ArrayFunctionDispatcher"}
+)
+"""Types of callables that pickle by their name, wherever they are defined."""
+_IMMUTABLE_NAMES = {
+    "numpy.generic": "numpy",
+    "numpy.dtype": "numpy",
+    "pandas.api.extensions.ExtensionDtype": "pandas",
+    "pandas.Index": "pandas",
+    "torch.dtype": "torch",
+    "torch.device": "torch",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Dump:
+    """What one look at a value, or at several values together, brought to light."""
+
+    type: str
+    stream: bytes = b""
+    """Pickle of the tuple of the values; empty if they cannot be stored."""
+    buffers: list[memoryview] = field(default_factory=list)
+    codes: dict[str, types.CodeType] = field(default_factory=dict)
+    uses: Uses = field(default_factory=Uses)
+    entities: dict[str, Any] = field(default_factory=dict)
+    """Live functions and classes of the notebook that the value refers to."""
+    objects: dict[int, int] = field(default_factory=dict)
+    """Mutable objects by id → position in the stream."""
+    memory: list[tuple[int, int, int]] = field(default_factory=list)
+    """(address, bytes, id of the owner) of memory captured as buffers."""
+    fingerprint: bytes = b""
+    """Empty if changes of the value cannot be detected."""
+    problem: str = ""
+    """Why the value cannot be stored; empty if it can."""
+    alive: list[Any] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the stream and its buffers."""
+        return len(self.stream) + sum(buffer.nbytes for buffer in self.buffers)
+
+
+class Examination:
+    """One look at the namespace."""
+
+    def __init__(self, scope: Scope, hasher: LeafHasher) -> None:
+        self._scope = scope
+        self._hasher = hasher
+        self._buffer_prints: dict[tuple[int, int], bytes] = {}
+
+    def look(self, value: Any, entity: str = "") -> Dump:
+        """Examine one value.
+
+        Args:
+            value: the value of a name, or the function or class that an entity is.
+            entity: the entity id if `value` is to be captured as that entity.
+        """
+        kind = type(value)
+        if not entity and kind in ATOMS:
+            stream = pickle.dumps((value,), 5)
+            return Dump(kind.__name__, stream, fingerprint=xxh3_128(stream).digest())
+        return self._pickle((value,), {id(value): entity} if entity else {}, _type_name(value))
+
+    def look_together(self, values: Sequence[Any], entities: dict[int, str]) -> Dump:
+        """Examine several values as one stream that keeps what they share."""
+        return self._pickle(tuple(values), entities, "")
+
+    def version(self, dump: Dump) -> Version:
+        """The content version of a value that can be stored."""
+        digests = [self._hasher.digest(buffer) for buffer in dump.buffers]
+        return content_version(dump.stream, *digests)
+
+    def _pickle(self, values: tuple[Any, ...], entities: dict[int, str], kind: str) -> Dump:
+        pickler = StatePickler(self._scope)
+        pickler.roots = entities
+        try:
+            pickler.dump(values)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as problem:  # user code runs in here and may raise anything
+            return self._unstorable(values, entities, pickler, kind, problem)
+        objects, alive = _mutable_objects(pickler)
+        dump = Dump(
+            kind,
+            pickler.stream(),
+            [buffer.raw() for buffer in pickler.buffers],
+            pickler.codes,
+            pickler.uses(),
+            pickler.entities,
+            objects,
+            pickler.memory_roots,
+            alive=[alive, pickler.keep_alive, values],
+        )
+        dump.fingerprint = self._fingerprint(dump)
+        return dump
+
+    def _fingerprint(self, dump: Dump) -> bytes:
+        hasher = xxh3_128(dump.stream)
+        for buffer in dump.buffers:
+            if not buffer.nbytes:
+                continue
+            key = (_address(buffer), buffer.nbytes)
+            digest = self._buffer_prints.get(key)
+            if digest is None:
+                digest = self._buffer_prints[key] = xxh3_128(buffer).digest()
+            hasher.update(digest)
+        return hasher.digest()
+
+    def _unstorable(
+        self,
+        values: tuple[Any, ...],
+        entities: dict[int, str],
+        pickler: StatePickler,
+        kind: str,
+        problem: BaseException,
+    ) -> Dump:
+        scope = self._scope
+        seen = walk(
+            values if not entities else tuple(map(vars, values)) if len(entities) == 1 else values,
+            scope.namespace,
+            lambda obj: scope.entities.identify(obj, scope.in_use),
+        )
+        uses = merge_uses(seen.codes, seen.entities, seen.modules)
+        if not seen.complete:
+            uses = Uses(entities=uses.entities, modules=uses.modules, dynamic=True)
+        objects = {
+            key: position
+            for position, (key, obj) in enumerate(seen.objects.items())
+            if obj is not values and _is_mutable(obj, pickler.by_value)
+        }
+        why = str(problem) if isinstance(problem, NotStorable) else _describe(problem)
+        dump = Dump(
+            kind,
+            uses=uses,
+            entities=seen.entities,
+            objects=objects,
+            problem=why or type(problem).__name__,
+            alive=[seen, values],
+        )
+        if len(entities) == len(values) == 1 and isinstance(values[0], type):
+            dump.fingerprint = _class_fingerprint(values[0])
+        return dump
+
+
+def _mutable_objects(pickler: StatePickler) -> tuple[dict[int, int], Any]:
+    memo: dict[int, tuple[int, Any]] = pickler.memo.copy()
+    by_value = pickler.by_value
+    cache: dict[type, bool] = {}
+    found: dict[int, int] = {}
+    for key, (position, obj) in memo.items():
+        kind = type(obj)
+        mutable = cache.get(kind)
+        if mutable is None:
+            mutable = _is_mutable(obj, by_value)
+            if kind is not types.FunctionType and not isinstance(obj, type):
+                cache[kind] = mutable
+        if mutable and key not in pickler.ignored:
+            found[key] = position
+    return found, memo
+
+
+def _is_mutable(obj: Any, by_value: set[int]) -> bool:
+    kind = type(obj)
+    if kind in IMMUTABLE:
+        return id(obj) in by_value
+    if kind is types.FunctionType or isinstance(obj, type):
+        return id(obj) in by_value
+    if kind.__name__ in _CALLABLES_BY_NAME:
+        return False
+    return not (issubclass(kind, _IMMUTABLE_BASES) or _is_immutable_of_library(kind))
+
+
+def _is_immutable_of_library(kind: type) -> bool:
+    for name, library in _IMMUTABLE_NAMES.items():
+        if library not in sys.modules:
+            continue
+        found: Any = sys.modules[library]
+        try:
+            for part in name.split(".")[1:]:
+                found = getattr(found, part)
+        except AttributeError:  # the library is only half imported
+            continue
+        if issubclass(kind, found):
+            return True
+    return False
+
+
+def _class_fingerprint(cls: type) -> bytes:
+    """Tells whether a class that cannot be stored was changed, within this process."""
+    parts = [f"{key}={id(value)}" for key, value in vars(cls).items()]
+    return xxh3_128("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    module = kind.__module__
+    return kind.__qualname__ if module in ("builtins", None) else f"{module}.{kind.__qualname__}"
+
+
+def _describe(problem: BaseException) -> str:
+    try:
+        return f"{type(problem).__name__}: {problem}"[:200]
+    except Exception:  # an exception of the user's whose text cannot be had
+        return type(problem).__name__
+
+
+def _address(buffer: memoryview) -> int:
+    import ctypes
+
+    if buffer.readonly:
+        # ctypes takes writable buffers only; the id of the exporter tells as much here.
+        return -id(buffer.obj)
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))

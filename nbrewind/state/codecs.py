@@ -1,0 +1,144 @@
+"""The table of codecs: which types are reduced specially, and how.
+
+Keyed by qualified type name, so that no library is imported to fill it; a type
+is looked up along its bases, once. `register_codec` lets a library or a user
+add one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nbrewind.errors import NotStorable
+
+if TYPE_CHECKING:
+    from nbrewind.state.pickling import StatePickler
+
+Reducer = Callable[["StatePickler", Any], Any]
+
+_LIVE = "a live {name} cannot be stored"
+
+_EXACT: dict[str, str] = {
+    "numpy.ndarray": "nbrewind.state.arrays:reduce_array",
+    "torch.Tensor": "nbrewind.state.tensors:reduce_tensor",
+    "torch.nn.parameter.Parameter": "nbrewind.state.tensors:reduce_tensor",
+    "torch.storage.UntypedStorage": "nbrewind.state.tensors:reduce_storage",
+    "pandas.core.internals.managers.BlockManager": "nbrewind.state.frames:reduce_manager",
+    "pandas.core.internals.managers.SingleBlockManager": "nbrewind.state.frames:reduce_manager",
+}
+"""Codecs for one type only."""
+
+_WITH_SUBCLASSES: dict[str, str] = {
+    "pandas.Index": "nbrewind.state.frames:reduce_index",
+    "pandas.core.indexes.base.Index": "nbrewind.state.frames:reduce_index",
+    "pandas.core.generic.NDFrame": "nbrewind.state.frames:reduce_frame",
+    "numpy.memmap": "nbrewind.state.arrays:refuse_memmap",
+}
+"""Codecs for a type and all derived from it."""
+
+_NOT_STORABLE = frozenset(
+    {
+        "_io._IOBase",
+        "io.IOBase",
+        "builtins.generator",
+        "builtins.coroutine",
+        "builtins.async_generator",
+        "builtins.zip",
+        "builtins.map",
+        "builtins.filter",
+        "builtins.enumerate",
+        "builtins.reversed",
+        "builtins.list_iterator",
+        "builtins.list_reverseiterator",
+        "builtins.tuple_iterator",
+        "builtins.str_ascii_iterator",
+        "builtins.str_iterator",
+        "builtins.range_iterator",
+        "builtins.bytes_iterator",
+        "builtins.set_iterator",
+        "builtins.dict_keyiterator",
+        "builtins.dict_valueiterator",
+        "builtins.dict_itemiterator",
+        "builtins.callable_iterator",
+        "builtins.frame",
+        "builtins.traceback",
+        "functools._lru_cache_wrapper",
+        "threading.Thread",
+        "socket.socket",
+        "logging.Handler",
+        "matplotlib.artist.Artist",
+        "matplotlib.figure.SubplotParams",
+        "matplotlib.cbook.CallbackRegistry",
+        "subprocess.Popen",
+        "multiprocessing.process.BaseProcess",
+        "concurrent.futures._base.Executor",
+        "asyncio.futures.Future",
+        "_asyncio.Future",
+        "ipywidgets.widgets.widget.Widget",
+        "comm.base_comm.BaseComm",
+    }
+)
+"""Types that pickle badly or not at all: running their cell again is the only way back."""
+
+_STORABLE_STREAMS = frozenset({"_io.BytesIO", "_io.StringIO"})
+
+_cache: dict[type, Reducer | None] = {}
+_registered: dict[type, Reducer] = {}
+
+
+def register_codec(kind: type, reducer: Reducer) -> None:
+    """Reduce values of `kind` and its subclasses with `reducer(pickler, value)`.
+
+    The reducer returns what `__reduce_ex__` may return, `NotImplemented` to fall back
+    on pickle, or raises `NotStorable`.
+    """
+    _registered[kind] = reducer
+    _cache.clear()
+
+
+def find_reducer(kind: type) -> Reducer | None:
+    """The codec for a type, or None if pickle does it right."""
+    try:
+        return _cache[kind]
+    except KeyError:
+        pass
+    except TypeError:  # a metaclass that makes its classes unhashable
+        return _search(kind)
+    reducer = _cache[kind] = _search(kind)
+    if len(_cache) > 20_000:  # classes made in a loop must not live on here
+        _cache.clear()
+    return reducer
+
+
+def _search(kind: type) -> Reducer | None:
+    for base in kind.__mro__:
+        if base in _registered:
+            return _registered[base]
+    exact = _EXACT.get(_name(kind))
+    if exact is not None:
+        return _load(exact)
+    for base in kind.__mro__:
+        name = _name(base)
+        if name in _STORABLE_STREAMS:
+            return None
+        if name in _WITH_SUBCLASSES:
+            return _load(_WITH_SUBCLASSES[name])
+        if name in _NOT_STORABLE or (base.__module__ == "itertools" and base is kind):
+            return _refuse
+    return None
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _load(where: str) -> Reducer:
+    module, _, function = where.partition(":")
+    reducer: Reducer = getattr(importlib.import_module(module), function)
+    return reducer
+
+
+def _refuse(pickler: StatePickler, obj: Any) -> Any:
+    raise NotStorable(_LIVE.format(name=type(obj).__qualname__))

@@ -1,0 +1,86 @@
+"""pandas objects: copy-on-write survives a restore, and indexes tie nothing together.
+
+`s = df["a"]` shares memory with `df` until one of them is written to; pandas
+knows by a reference count on the block. A restore that kept the shared memory
+but not the count would let a write to `s` show up in `df`. So block managers are
+rebuilt with the counts linked again. Indexes are immutable: they are captured
+as values of their own, so two frames that share one stay independent.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbrewind.state.pickling import StatePickler
+
+
+def reduce_frame(pickler: StatePickler, frame: Any) -> Any:
+    """Leave a frame or series to pandas; its class's list of metadata names is no shared state."""
+    pickler.ignored.add(id(frame._metadata))
+    return NotImplemented
+
+
+def reduce_index(pickler: StatePickler, index: Any) -> Any:
+    """Reduce an index by value, apart from the stream around it."""
+    known = pickler.nested.get(id(index))
+    if known is None:
+        inner = pickler.child()
+        inner.dump(_IndexParts(index))
+        known = (inner.stream(), inner.buffers, index)
+        pickler.absorb(inner)
+        pickler.nested[id(index)] = known
+    stream, buffers, _ = known
+    return load_index, (stream, *buffers)
+
+
+class _IndexParts:
+    """Carries an index into a stream of its own, past the reducer for indexes."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    def __reduce__(self) -> Any:
+        return self.index.__reduce__()
+
+
+def load_index(stream: bytes, *buffers: Any) -> Any:
+    """An index from its own stream."""
+    return pickle.loads(stream, buffers=buffers)
+
+
+def reduce_manager(pickler: StatePickler, manager: Any) -> Any:
+    """Reduce a block manager as pandas does, to be rebuilt with its references linked."""
+    return make_manager, manager.__reduce__()
+
+
+def make_manager(make: Any, args: tuple[Any, ...], *state: Any) -> Any:
+    """A block manager whose blocks know which other restored blocks share their memory."""
+    from nbrewind.state.restoring import current_restore
+
+    manager = make(*args)
+    if state and state[0] is not None:
+        manager.__setstate__(state[0])
+    references = current_restore().frame_references
+    for block in manager.blocks:
+        key = _memory_key(block.values)
+        shared = references.get(key)
+        if shared is None:
+            references[key] = (block.refs, block.values)
+        else:
+            block.refs = shared[0]
+            shared[0].add_reference(block)
+    return manager
+
+
+def _memory_key(values: Any) -> int:
+    """Identity of the memory below a block's values."""
+    from nbrewind.state.arrays import root_of
+
+    numpy = sys.modules["numpy"]
+    array = values if isinstance(values, numpy.ndarray) else getattr(values, "_ndarray", None)
+    return id(values) if array is None else id(root_of(array))

@@ -1,0 +1,332 @@
+"""The pickler of captured state: one C pass, protocol 5, buffers out of band.
+
+The pass yields everything capture needs at once: the stream, the buffers, which
+code and entities the value reaches, and (from the pickler's own memo) which
+objects it consists of, so that shared ones are found without a second walk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import importlib
+import io
+import pickle
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import cloudpickle
+
+from nbrewind.errors import NotStorable
+from nbrewind.model.records import Uses
+from nbrewind.state.code import CodeUses, code_digest, code_uses
+from nbrewind.state.codecs import find_reducer
+from nbrewind.state.definitions import (
+    load_entity,
+    reduce_cell,
+    reduce_class,
+    reduce_code,
+    reduce_function,
+)
+from nbrewind.state.entities import (
+    MAIN,
+    EntityTable,
+    is_entity_class,
+    is_entity_function,
+    is_notebook_class,
+)
+
+IMMUTABLE: frozenset[type] = frozenset(
+    {
+        str,
+        bytes,
+        int,
+        float,
+        complex,
+        bool,
+        type(None),
+        tuple,
+        frozenset,
+        range,
+        slice,
+        type,
+        types.BuiltinFunctionType,
+        types.CodeType,
+        types.ModuleType,
+        types.MappingProxyType,
+    }
+)
+"""Types whose shared instances tie no names together; what they contain may."""
+
+INTERESTING_ATTRIBUTES = frozenset(
+    {
+        "seed",
+        "getstate",
+        "setstate",
+        "get_state",
+        "set_state",
+        "manual_seed",
+        "initial_seed",
+        "get_rng_state",
+        "set_rng_state",
+        "environ",
+        "getenv",
+        "getcwd",
+        "cwd",
+        "path",
+    }
+)
+"""Attribute names worth keeping in a record: they consult ambient state explicitly."""
+
+_DATACLASS_SINGLETONS = {
+    id(getattr(dataclasses, name)): name
+    for name in ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+}
+_HOOKS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__")
+
+
+class Scope:
+    """What the picklers of one capture share: the namespace and the entities."""
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        entities: EntityTable,
+        in_use: Callable[[str], bool] = lambda entity: False,
+    ) -> None:
+        self.namespace = namespace
+        self.entities = entities
+        self.in_use = in_use
+
+
+class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles one value (or a tuple of values), and notes what it came across."""
+
+    def __init__(self, scope: Scope, root: Any = None, root_entity: str = "") -> None:
+        self._file = io.BytesIO()
+        self.buffers: list[pickle.PickleBuffer] = []
+        super().__init__(self._file, protocol=5, buffer_callback=self.buffers.append)
+        self.scope = scope
+        self.roots: dict[int, str] = {id(root): root_entity} if root_entity else {}
+        """Entities to be written by value in this stream: id of the object → entity id."""
+        self.codes: dict[str, types.CodeType] = {}
+        self.code_uses: list[CodeUses] = []
+        self.entities: dict[str, Any] = {}
+        self.modules: set[str] = set()
+        self.function_cells: set[int] = set()
+        self.by_value: set[int] = set()
+        """Ids of functions and classes that are in this stream with their state."""
+        self.ignored: set[int] = set()
+        """Ids of mutable objects that belong to a library and tie nothing together."""
+        self.memory_roots: list[tuple[int, int, int]] = []
+        """(address, bytes, id of owner) of the memory captured as buffers."""
+        self.keep_alive: list[Any] = []
+        self.nested: dict[int, tuple[bytes, list[pickle.PickleBuffer], Any]] = {}
+        self._storages: dict[int, Any] = {}
+
+    # -- results ------------------------------------------------------------------------
+
+    def stream(self) -> bytes:
+        """The in-band bytes so far."""
+        return self._file.getvalue()
+
+    def uses(self) -> Uses:
+        """What code reachable from the value may touch."""
+        return merge_uses(self.code_uses, self.entities, self.modules)
+
+    # -- for reducers ---------------------------------------------------------------------
+
+    def child(self) -> StatePickler:
+        """A pickler for a part whose objects are not to be seen as shared."""
+        return StatePickler(self.scope)
+
+    def absorb(self, child: StatePickler) -> None:
+        """Take over what a child pickler noted."""
+        self.codes.update(child.codes)
+        self.code_uses += child.code_uses
+        self.entities.update(child.entities)
+        self.modules |= child.modules
+        self.keep_alive += child.keep_alive
+
+    def add_code(self, code: types.CodeType) -> str:
+        """Note a code object; returns its canonical digest."""
+        digest = code_digest(code)
+        if digest not in self.codes:
+            self.codes[digest] = code
+            self.code_uses.append(code_uses(code))
+        return digest
+
+    def globals_owner(self, function: types.FunctionType) -> str:
+        """The module whose dictionary a function runs in; empty for the notebook."""
+        space = function.__globals__
+        if space is self.scope.namespace:
+            return ""
+        name = space.get("__name__")
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        if module is None or vars(module) is not space:
+            raise NotStorable(f"function {function.__qualname__} runs in a namespace of its own")
+        return str(name)
+
+    def storage_of(self, tensor: Any) -> Any:
+        """One storage object for all tensors over the same memory."""
+        storage = tensor.untyped_storage()
+        return self._storages.setdefault(storage._cdata, storage)
+
+    # -- dispatch -------------------------------------------------------------------------
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Reduce what pickle alone would get wrong; everything else as pickle does."""
+        kind = type(obj)
+        if kind is types.FunctionType:
+            return self._reduce_function(obj)
+        if issubclass(kind, type):
+            return self._reduce_class(obj)
+        reducer = find_reducer(kind)
+        if reducer is not None:
+            return reducer(self, obj)
+        if kind.__module__ == MAIN:
+            return self._check_instance(kind, obj)
+        if id(obj) in _DATACLASS_SINGLETONS:
+            return _DATACLASS_SINGLETONS[id(obj)]
+        if kind is types.CellType:
+            return reduce_cell(self, obj)
+        if kind is types.CodeType:
+            return reduce_code(self, obj)
+        if kind is types.ModuleType:
+            return self._reduce_module(obj)
+        if kind is functools.cached_property:
+            return functools.cached_property, (obj.func,), _cached_property_state(obj)
+        self.modules.add(kind.__module__)
+        return NotImplemented
+
+    def _reduce_function(self, function: types.FunctionType) -> Any:
+        scope = self.scope
+        if is_entity_function(function, scope.namespace):
+            entity = scope.entities.identify(function, scope.in_use)
+            if id(function) in self.roots:
+                self.by_value.add(id(function))
+                return reduce_function(self, function, entity)
+            self.entities[entity] = function
+            return load_entity, (entity,)
+        if function.__globals__ is not scope.namespace and _by_reference(function):
+            self.modules.add(function.__module__)
+            return NotImplemented
+        self.by_value.add(id(function))
+        return reduce_function(self, function, "")
+
+    def _reduce_class(self, cls: type) -> Any:
+        scope = self.scope
+        if is_entity_class(cls):
+            entity = scope.entities.identify(cls, scope.in_use)
+            if id(cls) in self.roots:
+                self.by_value.add(id(cls))
+                return reduce_class(cls, entity)
+            self.entities[entity] = cls
+            return load_entity, (entity,)
+        if not is_notebook_class(cls):
+            if _by_reference(cls):
+                self.modules.add(cls.__module__)
+                return NotImplemented
+            if cls in _NAMELESS:
+                return type, (_NAMELESS[cls],)
+            if cls in _TYPES:
+                return getattr, (types, _TYPES[cls])
+        self.by_value.add(id(cls))
+        return reduce_class(cls, "")
+
+    def _check_instance(self, kind: type, obj: Any) -> Any:
+        """Refuse instances whose own pickling hooks may hide state from change detection."""
+        for base in kind.__mro__:
+            if base.__module__ != MAIN or isinstance(base, enum.EnumMeta):
+                continue
+            for hook in _HOOKS:
+                code = getattr(base.__dict__.get(hook), "__code__", None)
+                if code is not None and not code.co_filename.startswith(_LIBRARY_FILES):
+                    raise NotStorable(f"{kind.__qualname__} pickles itself in its own way")
+        if isinstance(kind, enum.EnumMeta) and obj._name_ in kind.__members__:
+            return getattr, (kind, obj._name_)
+        return NotImplemented
+
+    def _reduce_module(self, module: types.ModuleType) -> Any:
+        if sys.modules.get(module.__name__) is not module or module.__name__ == MAIN:
+            raise NotStorable(f"module {module.__name__} cannot be imported by its name")
+        self.modules.add(module.__name__)
+        return load_module, (module.__name__,)
+
+
+_NAMELESS: dict[type, Any] = {
+    type(None): None,
+    type(Ellipsis): Ellipsis,
+    type(NotImplemented): NotImplemented,
+}
+_TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type)}
+"""Built-in types that only the `types` module has a name for."""
+_LIBRARY_FILES = (dataclasses.__file__.rsplit("/", 1)[0], "<string>")
+
+
+def load_module(name: str) -> types.ModuleType:
+    """Import a module by name."""
+    return importlib.import_module(name)
+
+
+_OWN_MODULES = ("nbrewind.", "builtins", "copyreg", MAIN, "_cython_")
+
+
+def merge_uses(
+    codes: Iterable[CodeUses], entities: Iterable[str] = (), modules: Iterable[str] = ()
+) -> Uses:
+    """What several pieces of code use, together."""
+    loads: set[str] = set()
+    stores: set[str] = set()
+    attributes: set[str] = set()
+    reached = set(modules)
+    dynamic = False
+    for code in codes:
+        loads |= set(code.loads)
+        stores |= set(code.stores)
+        attributes |= INTERESTING_ATTRIBUTES.intersection(code.attributes)
+        reached |= set(code.imports)
+        dynamic = dynamic or code.dynamic
+    reached = {name for name in reached if name and not name.startswith(_OWN_MODULES)}
+    return Uses(
+        loads=tuple(sorted(loads)),
+        stores=tuple(sorted(stores)),
+        attributes=tuple(sorted(attributes)),
+        entities=tuple(sorted(entities)),
+        modules=tuple(sorted(reached)),
+        dynamic=dynamic,
+    )
+
+
+def _cached_property_state(obj: Any) -> dict[str, Any]:
+    return {key: value for key, value in vars(obj).items() if key != "lock"}
+
+
+_references: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def _by_reference(obj: Any) -> bool:
+    """Whether importing `__module__` and following `__qualname__` leads to `obj` itself."""
+    try:
+        known = _references.get(obj)
+    except TypeError:  # a metaclass that makes its classes unhashable
+        known = None
+    if known is not None:
+        return known
+    found: Any = sys.modules.get(obj.__module__ or "")
+    try:
+        for part in obj.__qualname__.split("."):
+            found = getattr(found, part)
+    except Exception:
+        found = None
+    answer = found is obj
+    if answer and obj.__module__ != MAIN:
+        try:
+            _references[obj] = True
+        except TypeError:
+            pass
+    return answer and obj.__module__ != MAIN

@@ -1,0 +1,110 @@
+"""Loading captured state: what a stream needs from its surroundings.
+
+A stream refers to entities by id, to code by digest and to the notebook's
+namespace by position; `Restore` supplies them while the stream loads. Only
+bytes that came out of a trusted, verified manifest get here (law L5).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import marshal
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nbrewind.errors import NotRestorable
+from nbrewind.state.definitions import checked_code
+from nbrewind.state.entities import EntityTable
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class Restore:
+    """The surroundings of one load."""
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        entities: EntityTable,
+        need_entity: Callable[[str], Any],
+    ) -> None:
+        """Args:
+        namespace: the notebook's namespace, the globals of its functions.
+        entities: which object carries which entity id.
+        need_entity: restores an entity that is not alive, and returns it.
+        """
+        self.namespace = namespace
+        self.entities = entities
+        self.need_entity = need_entity
+        self.codes: Mapping[str, bytes] = {}
+        self.python = PYTHON
+        self.frame_references: dict[int, tuple[Any, Any]] = {}
+        self._code_cache: dict[str, Any] = {}
+
+    def entity(self, entity: str) -> Any:
+        """The live object of an entity."""
+        found = self.entities.get(entity)
+        return self.need_entity(entity) if found is None else found
+
+    def bind(self, entity: str, obj: Any) -> None:
+        """Make `obj` the live object of an entity."""
+        self.entities.bind(entity, obj)
+
+    def globals_of(self, module: str) -> dict[str, Any]:
+        """The dictionary that functions of a module run in; the notebook's if it is empty."""
+        if not module:
+            return self.namespace
+        __import__(module)
+        return vars(sys.modules[module])
+
+    def code(self, digest: str) -> Any:
+        """A code object by its canonical digest."""
+        cached = self._code_cache.get(digest)
+        if cached is None:
+            if self.python != PYTHON:
+                raise NotRestorable(f"code of Python {self.python} does not run on {PYTHON}")
+            raw = self.codes.get(digest)
+            if raw is None:
+                raise NotRestorable(f"code {digest[:12]} is not stored with its value")
+            cached = self._code_cache[digest] = checked_code(digest, marshal.loads(raw))
+        return cached
+
+    def load(
+        self, stream: bytes, buffers: Iterable[Any], codes: Mapping[str, bytes], python: str
+    ) -> tuple[Any, ...]:
+        """Load one co-variable.
+
+        Returns:
+            One value for each name of the manifest.
+
+        Raises:
+            NotRestorable: whatever went wrong inside the stream.
+        """
+        outer = self.codes, self.python, self._code_cache
+        self.codes, self.python, self._code_cache = codes, python, {}
+        token = _current.set(self)
+        try:
+            values = pickle.loads(stream, buffers=buffers)
+        except NotRestorable:
+            raise
+        except Exception as problem:
+            raise NotRestorable(f"{type(problem).__name__}: {problem}") from problem
+        finally:
+            _current.reset(token)
+            self.codes, self.python, self._code_cache = outer
+        if not isinstance(values, tuple):
+            raise NotRestorable("the stream does not hold a tuple of values")
+        return values
+
+
+_current: contextvars.ContextVar[Restore] = contextvars.ContextVar("nbrewind_restore")
+
+
+def current_restore() -> Restore:
+    """The load in progress. Raises `NotRestorable` outside one."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise NotRestorable("captured state can only be loaded through its manifest") from None
