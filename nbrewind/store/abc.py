@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
+from nbrewind.store.info import StoreInfo
 
 Buffer = bytes | bytearray | memoryview
 Kind = Literal["chunk", "manifest", "record"]
@@ -24,22 +25,37 @@ class StoreWriter(ABC):
         """Add one object and return its id; an object that the store has is not added again."""
 
     @abstractmethod
-    def put_blob(self, data: Buffer) -> BlobRef:
-        """Add bytes of any size (C-contiguous) as chunks."""
+    def put_blob(self, data: Buffer, leaves: Sequence[ObjectId] | None = None) -> BlobRef:
+        """Add bytes of any size (C-contiguous) as chunks.
+
+        Args:
+            data: The bytes; they must not change during the call.
+            leaves: Ids of the leaves if they are known (`LeafHasher.leaves`); they must be
+                those of the bytes as they are now.
+        """
 
     @abstractmethod
     def commit(self, body: RefBody) -> StoredRef:
         """Make everything durable, then publish the ref.
 
-        `body.seq` is a proposal: the next free number of the lineage is claimed.
+        `body.seq` is a proposal: that number or the next free one of the lineage is claimed.
+        `body.objects` is filled in by the store. The commit has ended afterwards, also if it
+        failed.
 
         Raises:
             StoreNotWritable: nothing of this commit is visible.
+            ObjectMissing: `body.record` was not put.
         """
 
     @abstractmethod
     def abort(self) -> None:
         """Forget the commit; a no-op after `commit`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
 
 
 class Store(ABC):
@@ -74,5 +90,15 @@ class Store(ABC):
         """Notice what other writers published since the store was opened."""
 
     @abstractmethod
+    def info(self) -> StoreInfo:
+        """The store in figures, after a `refresh`; reads every index, no object."""
+
+    @abstractmethod
     def close(self) -> None:
         """Release files; the store can still be opened anew."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,238 @@
+"""Where each object is: the indexes of all packs, loaded no earlier than needed.
+
+A record's pack is named by its ref, so the usual lookup reads one footer. The first
+object that is found in no loaded pack brings in the rest, from index segments where
+there are some and from the packs' own footers otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nbrewind.errors import ObjectDamaged
+from nbrewind.model.blobs import ObjectId
+from nbrewind.store import segments
+from nbrewind.store.durable import discard
+from nbrewind.store.listing import Listing
+from nbrewind.store.packs import ENTRY, Entry, entry_at, read_index
+from nbrewind.store.segments import Segment
+
+_log = logging.getLogger(__name__)
+
+SEGMENT_PACKS = 128
+"""Packs without a segment from which one is written."""
+MOST_SEGMENTS = 8
+"""Segments from which they are merged into one."""
+
+PACK_SUFFIX = ".pack"
+
+
+class Location(NamedTuple):
+    """One copy of an object."""
+
+    pack: ObjectId
+    entry: Entry
+
+
+def pack_place(name: ObjectId) -> tuple[str, str]:
+    """Folder and file name of a pack below `packs/`."""
+    text = name.hex()
+    return text[:2], text + PACK_SUFFIX
+
+
+class Catalog:
+    """The objects of a store.
+
+    Not thread-safe: the store serialises access.
+    """
+
+    def __init__(self, root: str, *, read_only: bool) -> None:
+        self._packs = os.path.join(root, "packs")
+        self._idx = os.path.join(root, "idx")
+        self._read_only = read_only
+        self._listing = Listing(self._packs, PACK_SUFFIX)
+        self._on_disk: set[ObjectId] = set()
+        self._complete = False
+        self._indexes: dict[ObjectId, bytes] = {}
+        self._places: dict[ObjectId, list[tuple[ObjectId, int]]] = {}
+        self._segments: dict[str, Segment] = {}
+        self._in_segments: set[ObjectId] = set()
+        self._bad: set[tuple[ObjectId, ObjectId]] = set()
+        self.damaged: dict[ObjectId, str] = {}
+        """Packs that were skipped, with a sentence about why."""
+
+    def path(self, pack: ObjectId) -> str:
+        """The file of a pack."""
+        return os.path.join(self._packs, *pack_place(pack))
+
+    def stale(self) -> None:
+        """Packs may have appeared or disappeared since the last look."""
+        self._complete = False
+
+    def locate(self, oid: ObjectId, hints: Iterable[ObjectId] = ()) -> list[Location]:
+        """All copies of an object that are not known to be damaged.
+
+        Args:
+            oid: The object.
+            hints: Packs in which it probably is.
+        """
+        found = self._known(oid)
+        if found:
+            return found
+        for pack in hints:
+            if pack not in self._indexes and pack not in self.damaged:
+                self._load(pack)
+        found = self._known(oid)
+        if not found and not self._complete:
+            self.complete()
+            found = self._known(oid)
+        return found
+
+    def is_bad(self, oid: ObjectId) -> bool:
+        """Whether a copy of the object was found damaged."""
+        return any(bad == oid for bad, _ in self._bad)
+
+    def forget(self, oid: ObjectId, pack: ObjectId) -> None:
+        """A copy turned out to be damaged or gone: another one may be added."""
+        self._bad.add((oid, pack))
+
+    def add(self, pack: ObjectId, index: bytes) -> None:
+        """Note a pack whose index is known to be right."""
+        self._on_disk.add(pack)
+        self.damaged.pop(pack, None)
+        # A pack written anew under its old name replaced a damaged one.
+        self._bad = {bad for bad in self._bad if bad[1] != pack}
+        if pack in self._indexes:
+            return
+        self._indexes[pack] = index
+        for number in range(len(index) // ENTRY.size):
+            at = number * ENTRY.size
+            self._places.setdefault(index[at : at + 32], []).append((pack, number))
+
+    def publish(self, pack: ObjectId, index: bytes) -> None:
+        """Note a pack that this process has just written."""
+        self._listing.note(*pack_place(pack))
+        self.add(pack, index)
+
+    def complete(self) -> None:
+        """Load what is known of every pack on disk."""
+        added, removed = self._listing.scan()
+        for folder, name in removed:
+            if (pack := _pack_name(folder, name)) is not None:
+                self._on_disk.discard(pack)
+                self.damaged.pop(pack, None)
+        names = [_pack_name(folder, name) for folder, name in added]
+        self._on_disk.update(pack for pack in names if pack is not None)
+        if self._missing():
+            self._read_segments()
+        for pack in self._missing():
+            self._load(pack)
+        self._complete = True
+        if not self._read_only and len(self._indexes) >= SEGMENT_PACKS:
+            self._write_segment()
+
+    def counts(self) -> tuple[int, dict[int, int]]:
+        """Number of readable packs, and of distinct objects by kind."""
+        self.complete()
+        kinds: dict[ObjectId, int] = {}
+        packs: set[ObjectId] = set(self._indexes) & self._on_disk
+        for pack in packs:
+            index = self._indexes[pack]
+            for number in range(len(index) // ENTRY.size):
+                entry = entry_at(index, number)
+                kinds[entry.oid] = entry.kind
+        for segment in self._segments.values():
+            for entry in segment:
+                if segment.packs[entry.pack] in self._on_disk:
+                    kinds[entry.oid] = entry.kind
+                    packs.add(segment.packs[entry.pack])
+        totals: dict[int, int] = {}
+        for kind in kinds.values():
+            totals[kind] = totals.get(kind, 0) + 1
+        return len(packs), totals
+
+    def _known(self, oid: ObjectId) -> list[Location]:
+        found = [
+            Location(pack, entry_at(self._indexes[pack], number))
+            for pack, number in self._places.get(oid, ())
+        ]
+        for segment in self._segments.values():
+            found += [Location(segment.packs[entry.pack], entry) for entry in segment.find(oid)]
+        return [
+            place
+            for place in found
+            if (oid, place.pack) not in self._bad and place.pack in self._on_disk
+        ]
+
+    def _missing(self) -> list[ObjectId]:
+        known = self._indexes.keys() | self._in_segments | self.damaged.keys()
+        return sorted(self._on_disk - known)
+
+    def _load(self, pack: ObjectId) -> None:
+        path = self.path(pack)
+        try:
+            self.add(pack, read_index(path, pack))
+        except FileNotFoundError:
+            self._on_disk.discard(pack)
+        except (OSError, ObjectDamaged) as exc:
+            _log.warning("the pack %s was skipped: %s", path, exc)
+            self.damaged[pack] = f"the pack {path} was skipped: {exc}"
+
+    def _read_segments(self) -> None:
+        try:
+            names = [n for n in os.listdir(self._idx) if n.endswith(segments.SUFFIX)]
+        except OSError:
+            return
+        for name in names:
+            if name in self._segments:
+                continue
+            try:
+                segment = segments.read(os.path.join(self._idx, name))
+            except (OSError, ObjectDamaged) as exc:
+                _log.info("the index segment %s was skipped: %s", name, exc)
+                continue
+            # One that adds nothing only makes lookups slower.
+            if not self._in_segments.issuperset(segment.packs):
+                self._segments[name] = segment
+                self._in_segments.update(segment.packs)
+
+    def _write_segment(self) -> None:
+        """Move what is known of single packs into a segment; failing to is no loss."""
+        indexes = {pack: self._indexes[pack] for pack in self._indexes if pack in self._on_disk}
+        superseded: list[str] = []
+        if len(self._segments) + 1 >= MOST_SEGMENTS:
+            superseded = list(self._segments)
+            for segment in self._segments.values():
+                for pack, index in segments.split(segment).items():
+                    if pack in self._on_disk:
+                        indexes[pack] = index
+        content = segments.build(indexes)
+        name = segments.file_name(content)
+        temporary = os.path.join(self._idx, f"{uuid.uuid4().hex}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                file.write(content)
+            os.rename(temporary, os.path.join(self._idx, name))
+        except OSError as exc:
+            _log.info("no index segment was written in %s: %s", self._idx, exc)
+            discard(temporary)
+            return
+        for old in superseded:
+            discard(os.path.join(self._idx, old))
+            del self._segments[old]
+        self._segments[name] = Segment(content)
+        self._in_segments.update(indexes)
+        self._indexes.clear()
+        self._places.clear()
+
+
+def _pack_name(folder: str, name: str) -> ObjectId | None:
+    try:
+        pack = bytes.fromhex(name.removesuffix(PACK_SUFFIX))
+    except ValueError:
+        return None
+    return pack if len(pack) == 32 and pack_place(pack) == (folder, name) else None

@@ -1,0 +1,125 @@
+"""What makes a directory a store: its layout, and the `CONFIG` that never changes.
+
+`CONFIG` holds nothing of its creator, so that processes which create a store at the
+same time write the same bytes and both succeed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from typing import Any
+
+from nbrewind.errors import StoreFormatError
+from nbrewind.model.blobs import LEAF_BYTES
+from nbrewind.store.codec import CODECS
+from nbrewind.store.durable import (
+    discard,
+    make_directory,
+    sync_directory,
+    write_small,
+    writing,
+)
+
+STORE_FORMAT = 1
+PACK_BYTES = 32 * 1024 * 1024
+"""Size from which a commit starts another pack."""
+
+CONFIG = "CONFIG"
+DIRECTORIES = ("packs", "idx", "refs", "tmp", "quarantine")
+
+_PARAMETERS: dict[str, Any] = {
+    "format": STORE_FORMAT,
+    "hash": "blake3-256",
+    "leaf_bytes": LEAF_BYTES,
+    "chunking": {"method": "fixed", "bytes": LEAF_BYTES},
+    "codecs": {str(number): name for number, name in CODECS.items()},
+}
+
+_CACHEDIR_TAG = (
+    b"Signature: 8a477f597d28d172789f06886806bc55\n"
+    b"# An NBRewind store: records and checkpoints of notebooks. It can be recomputed\n"
+    b"# from the notebooks, at the price of running them. See https://bford.info/cachedir/\n"
+)
+_FILES = {".gitignore": b"*\n", "CACHEDIR.TAG": _CACHEDIR_TAG}
+_UNFINISHED = CONFIG + ".tmp-"
+
+
+def create(root: str) -> None:
+    """Make the directory `root` a store, or complete one; creates parents as needed.
+
+    Raises:
+        StoreFormatError: it is a directory with something else in it.
+        StoreNotWritable: it cannot be created.
+    """
+    with writing(root):
+        os.makedirs(root, exist_ok=True)
+        if not os.path.exists(os.path.join(root, CONFIG)):
+            _refuse_foreign(root)
+            _write_once(root, CONFIG, json.dumps(_PARAMETERS, indent=2).encode() + b"\n")
+            sync_directory(os.path.dirname(os.path.abspath(root)))
+        for name in DIRECTORIES:
+            make_directory(os.path.join(root, name))
+        for name, content in _FILES.items():
+            if not os.path.exists(os.path.join(root, name)):
+                _write_once(root, name, content)
+
+
+def check(root: str) -> None:
+    """Make sure that `root` is a store this version can read.
+
+    Raises:
+        StoreFormatError: it is not, with what to do.
+    """
+    path = os.path.join(root, CONFIG)
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+        number = found["format"]
+    except FileNotFoundError:
+        raise StoreFormatError(
+            f"{root} is not an NBRewind store: it has no {CONFIG}; give the path of a store "
+            "(usually `.nbrewind` next to the notebook)"
+        ) from None
+    except OSError as exc:
+        raise StoreFormatError(f"{path} cannot be read: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise StoreFormatError(
+            f"{path} is damaged; rename the store, NBRewind will start a new one"
+        ) from exc
+    if not isinstance(number, int) or number > STORE_FORMAT:
+        raise StoreFormatError(
+            f"{root} is a store of format {number}, written by a newer NBRewind; this one knows "
+            f"format {STORE_FORMAT}: upgrade with `pip install -U nbrewind`"
+        )
+    wrong = [key for key, value in _PARAMETERS.items() if found.get(key) != value]
+    if wrong:
+        raise StoreFormatError(
+            f"{path} has parameters this version does not know ({', '.join(wrong)}): "
+            "upgrade NBRewind, or rename the store to start a new one"
+        )
+
+
+def _refuse_foreign(root: str) -> None:
+    ours = {CONFIG, *DIRECTORIES, *_FILES}
+    foreign = sorted(
+        n for n in os.listdir(root) if n not in ours and not n.startswith((_UNFINISHED, ".nfs"))
+    )
+    foreign = [n for n in foreign if not any(n.startswith(f"{f}.tmp-") for f in _FILES)]
+    if foreign:
+        raise StoreFormatError(
+            f"{root} is not an NBRewind store and not empty (it has {foreign[0]!r}): "
+            "give another path"
+        )
+
+
+def _write_once(root: str, name: str, content: bytes) -> None:
+    temporary = os.path.join(root, f"{name}.tmp-{uuid.uuid4().hex}")
+    try:
+        write_small(temporary, content)
+        os.rename(temporary, os.path.join(root, name))
+    except OSError:
+        discard(temporary)
+        raise
+    sync_directory(root)

@@ -1,0 +1,112 @@
+"""Writing so that it survives power loss, and saying plainly why it could not be done.
+
+`fsync` is never retried on a descriptor: after a failure the kernel may have
+dropped the dirty pages and report success the second time. Callers write the
+data anew, once, to another file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+
+from nbrewind.errors import StoreNotWritable
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: free space there or choose another store",
+    errno.EDQUOT: "your disk quota is used up: free space there or choose another store",
+    errno.EROFS: "the file system is mounted read-only: choose another store",
+    errno.EACCES: "permission denied: change the permissions or choose another store",
+    errno.EPERM: "permission denied: change the permissions or choose another store",
+    errno.EIO: "the disk reports an input/output error: check it",
+    errno.ENOENT: "the directory disappeared while it was in use",
+}
+
+_FILE_MODE = 0o666  # umask decides
+_MOST_PIECES = 512  # below every system's IOV_MAX
+
+
+def not_writable(path: str, cause: OSError) -> StoreNotWritable:
+    """The error to raise for a failed write at `path`."""
+    why = _ADVICE.get(cause.errno or 0, os.strerror(cause.errno) if cause.errno else str(cause))
+    return StoreNotWritable(f"cannot write {path}: {why}")
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Turn every `OSError` of the block into `StoreNotWritable` about `path`."""
+    try:
+        yield
+    except OSError as exc:
+        raise not_writable(str(exc.filename or path), exc) from exc
+
+
+def create(path: str) -> int:
+    """Create a file that does not exist and return its descriptor."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+
+
+def write_all(fd: int, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
+    """Write all pieces at the descriptor's position, however often the system stops short."""
+    left = [memoryview(p).cast("B") for p in pieces if len(p)]
+    while left:
+        done = os.writev(fd, left[:_MOST_PIECES])
+        if done == 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        while left and done >= left[0].nbytes:
+            done -= left[0].nbytes
+            del left[0]
+        if done:
+            left[0] = left[0][done:]
+
+
+def sync_file(fd: int) -> None:
+    """Make a file's content durable."""
+    os.fsync(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable, where the system can."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as exc:
+        # Some network and user-space file systems have no fsync of directories.
+        if exc.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+            raise
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: str) -> bool:
+    """Make a directory and its name durable; False if it was there."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    sync_directory(os.path.dirname(path))
+    return True
+
+
+def write_small(path: str, content: bytes) -> None:
+    """Write a new small file durably, a second time to the same name if the disk complains once."""
+    for attempt in (1, 2):
+        fd = create(path)
+        try:
+            write_all(fd, [content])
+            sync_file(fd)
+            return
+        except OSError as exc:
+            discard(path)
+            if attempt == 2 or exc.errno != errno.EIO:
+                raise
+        finally:
+            os.close(fd)
+
+
+def discard(path: str) -> None:
+    """Remove a temporary file if it is there; failing to is not worth an error."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,94 @@
+"""Leaf ids of bytes of any size, without hashing twice what has been hashed before.
+
+Identity is BLAKE3-256 per leaf of `LEAF_BYTES`. Within one process a leaf that was
+seen before is recognised by a seeded XXH3-128 of its bytes and its length, which
+runs at memory speed; the seed is random, so nobody can prepare two leaves that
+collide. That value is never written down.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from blake3 import blake3
+from xxhash import xxh3_128_digest
+
+from nbrewind.model.blobs import LEAF_BYTES, ObjectId
+from nbrewind.store.abc import Buffer
+from nbrewind.store.workers import run_all
+
+DEFAULT_CAPACITY = 131_072
+"""Leaves remembered: 32 GiB of data, about 30 MB of memory."""
+
+
+def object_id(data: Buffer) -> ObjectId:
+    """The id of one object: BLAKE3-256 of its content."""
+    return blake3(data).digest()
+
+
+def flat(data: Buffer) -> memoryview:
+    """The bytes of a C-contiguous buffer of any shape and type, without a copy.
+
+    Raises:
+        ValueError: the buffer is not C-contiguous.
+    """
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise ValueError("a blob needs a C-contiguous buffer")
+    if view.nbytes == 0:  # a view with a zero in its shape cannot be cast
+        return memoryview(b"")
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
+def split(data: Buffer) -> list[memoryview]:
+    """The leaves of a buffer, in order; none for an empty one."""
+    view = flat(data)
+    return [view[at : at + LEAF_BYTES] for at in range(0, view.nbytes, LEAF_BYTES)]
+
+
+def blob_digest(leaves: Sequence[ObjectId]) -> bytes:
+    """A blob's digest from the ids of its leaves."""
+    return blake3(b"".join(leaves)).digest()
+
+
+class LeafHasher:
+    """Computes leaf ids; remembers the leaves it has seen.
+
+    Safe to share between threads: a lost race costs one hash.
+
+    Args:
+        capacity: Number of leaves remembered; the oldest are forgotten first.
+    """
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        self._capacity = capacity
+        self._seen: dict[tuple[int, bytes], ObjectId] = {}
+        self._seed = secrets.randbits(64)
+
+    def leaves(self, data: Buffer) -> tuple[ObjectId, ...]:
+        """The ids of the leaves of `data` (C-contiguous), in order."""
+        views = split(data)
+        keys = [(view.nbytes, xxh3_128_digest(view, self._seed)) for view in views]
+        found = [self._seen.get(key) for key in keys]
+        novel = {key: i for i, key in enumerate(keys) if found[i] is None}
+        fresh = dict(
+            zip(novel, run_all(object_id, [views[i] for i in novel.values()]), strict=True)
+        )
+        self._remember(fresh)
+        return tuple(
+            oid if oid is not None else fresh[key] for key, oid in zip(keys, found, strict=True)
+        )
+
+    def digest(self, data: Buffer) -> bytes:
+        """The blob digest of `data`, as `BlobRef.digest` has it."""
+        return blob_digest(self.leaves(data))
+
+    def _remember(self, fresh: dict[tuple[int, bytes], ObjectId]) -> None:
+        excess = len(self._seen) + len(fresh) - self._capacity
+        if excess > 0:
+            # A quarter at once, so that a full cache does not pay for every leaf.
+            doomed = list(self._seen)[: max(excess, self._capacity // 4)]
+            for key in doomed:
+                self._seen.pop(key, None)
+        self._seen.update(fresh)

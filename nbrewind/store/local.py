@@ -1,0 +1,250 @@
+"""A store in a directory: the coordinator over catalog, refs, reader and writer.
+
+It opens the directory, serialises access of threads, answers reads from verified
+copies only, and hands out commits. Other processes may write at any time; what they
+published is noticed by `refresh`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable, TrustError
+from nbrewind.model.blobs import BlobRef, ObjectId
+from nbrewind.model.refs import RefBody, StoredRef
+from nbrewind.store import config, trust
+from nbrewind.store.abc import Store
+from nbrewind.store.catalog import Catalog, Location
+from nbrewind.store.info import StoreInfo
+from nbrewind.store.leaves import LeafHasher, blob_digest
+from nbrewind.store.pack_reader import PackReader
+from nbrewind.store.packs import KINDS
+from nbrewind.store.ref_index import RefIndex
+from nbrewind.store.refs import SignedRef
+from nbrewind.store.session import clean_dead_sessions, make_session
+from nbrewind.store.workers import run_all
+from nbrewind.store.writer import LocalWriter
+
+_log = logging.getLogger(__name__)
+
+
+def open_store(
+    path: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    hasher: LeafHasher | None = None,
+) -> LocalStore:
+    """Open the store in a directory.
+
+    Args:
+        path: The store's own directory, usually `.nbrewind` next to the notebook.
+        create: Make a store there if there is none.
+        read_only: Write nothing at all, not even into an existing store.
+        hasher: Shares what was hashed already with whoever else uses it.
+
+    Raises:
+        StoreFormatError: there is no store, or it is not of a format this version knows.
+        StoreNotWritable: it cannot be written, and `read_only` was not asked for.
+    """
+    root = os.path.abspath(os.fspath(path))
+    if create and not read_only and not os.path.exists(os.path.join(root, config.CONFIG)):
+        config.create(root)
+    config.check(root)
+    if not read_only:
+        config.create(root)  # completes one whose creator was interrupted
+        tmp = os.path.join(root, "tmp")
+        if not os.access(tmp, os.W_OK | os.X_OK):
+            raise StoreNotWritable(
+                f"cannot write {root}: permission denied, or the file system is read-only; open it "
+                "read-only, change the permissions, or choose another store"
+            )
+        clean_dead_sessions(tmp)
+    return LocalStore(root, read_only=read_only, hasher=hasher or LeafHasher())
+
+
+class LocalStore(Store):
+    """A directory store; made by `open_store`. Safe to use from several threads."""
+
+    def __init__(self, root: str, *, read_only: bool, hasher: LeafHasher) -> None:
+        self.location = root
+        self.read_only = read_only
+        self.hasher = hasher
+        self._lock = threading.RLock()
+        self._catalog = Catalog(root, read_only=read_only)
+        self._reader = PackReader(self._catalog)
+        self._refs = RefIndex(os.path.join(root, "refs"))
+        self._session: tuple[int, str] | None = None
+        self._commits = 0
+        self._settled: set[ObjectId] = set()
+        self._refs.scan()
+
+    def begin(self) -> LocalWriter:
+        """See `Store.begin`."""
+        if self.read_only:
+            raise StoreNotWritable(f"{self.location} was opened read-only")
+        try:
+            trust.own_key()
+        except TrustError as exc:
+            raise StoreNotWritable(f"nothing can be recorded: {exc}") from exc
+        with self._lock:
+            self._commits += 1
+            return LocalWriter(self, self._session_directory(), self._commits)
+
+    def get(self, oid: ObjectId) -> bytes:
+        """See `Store.get`."""
+        while True:
+            place = self._place(oid)
+            try:
+                return self._reader.read(place)
+            except (ObjectDamaged, ObjectMissing) as exc:
+                self._discredit(oid, place, exc)
+
+    def get_blob(self, blob: BlobRef) -> bytearray:
+        """See `Store.get_blob`."""
+        sizes = [self._place(oid).entry.size for oid in blob.chunks]
+        if sum(sizes) != blob.size or blob_digest(blob.chunks) != blob.digest:
+            raise ObjectDamaged(f"a stored value of {blob.size} bytes does not match its digest")
+        content = bytearray(blob.size)
+        whole = memoryview(content)
+        starts = accumulate(sizes, initial=0)
+        parts = [
+            (oid, whole[start : start + size])
+            for oid, start, size in zip(blob.chunks, starts, sizes, strict=False)
+        ]
+        run_all(self._fill, parts)
+        return content
+
+    def has(self, oids: Iterable[ObjectId]) -> bool:
+        """See `Store.has`."""
+        with self._lock:
+            return all(self._catalog.locate(oid, self._refs.packs_of(oid)) for oid in oids)
+
+    def refs(self, source_digest: str | None = None) -> Sequence[StoredRef]:
+        """See `Store.refs`."""
+        with self._lock:
+            return self._refs.find(source_digest)
+
+    def refresh(self) -> None:
+        """See `Store.refresh`."""
+        with self._lock:
+            self._catalog.stale()
+            self._refs.scan()
+
+    def info(self) -> StoreInfo:
+        """See `Store.info`."""
+        with self._lock:
+            self.refresh()
+            packs, kinds = self._catalog.counts()
+            found = self._refs.find()
+            trusted = sum(ref.trusted for ref in found)
+            damaged = [*self._catalog.damaged.values(), *self._refs.damaged.values()]
+        return StoreInfo(
+            location=self.location,
+            format=config.STORE_FORMAT,
+            bytes=_size_of(self.location),
+            packs=packs,
+            objects={kind: kinds.get(number, 0) for number, kind in enumerate(KINDS, 1)},
+            refs=len(found),
+            trusted_refs=trusted,
+            untrusted_refs=len(found) - trusted,
+            damaged=tuple(damaged),
+        )
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._reader.close()
+        with self._lock:
+            if self._session is not None and self._session[0] == os.getpid():
+                try:
+                    os.rmdir(self._session[1])
+                except OSError as exc:
+                    _log.debug("%s stays until the next opening: %s", self._session[1], exc)
+            self._session = None
+
+    # What a commit needs of the store.
+
+    def packs_with(self, oid: ObjectId) -> list[ObjectId]:
+        """The packs that have an object."""
+        with self._lock:
+            return [place.pack for place in self._catalog.locate(oid)]
+
+    def pack_path(self, pack: ObjectId) -> str:
+        """The file of a pack."""
+        return self._catalog.path(pack)
+
+    def unsettled(self, pack: ObjectId) -> bool:
+        """Whether a pack's name is not known to be durable."""
+        return pack not in self._settled
+
+    def settled(self, packs: Iterable[ObjectId]) -> None:
+        """The names of these packs are durable."""
+        self._settled.update(packs)
+
+    def pack_written(self, pack: ObjectId, index: bytes) -> None:
+        """A commit put a pack in place."""
+        with self._lock:
+            self._reader.drop(pack)
+            self._catalog.publish(pack, index)
+            self._settled.add(pack)
+
+    def next_seq(self, lineage: str) -> int:
+        """The number after the last known of a lineage."""
+        with self._lock:
+            return self._refs.next_seq(lineage)
+
+    def published(self, body: RefBody, signed: SignedRef) -> StoredRef:
+        """A commit published its ref."""
+        with self._lock:
+            return self._refs.add(body, signed)
+
+    def _place(self, oid: ObjectId) -> Location:
+        with self._lock:
+            found = self._catalog.locate(oid, self._refs.packs_of(oid))
+            if found:
+                return found[0]
+            damaged = self._catalog.is_bad(oid)
+        name = oid.hex()[:16]
+        if damaged:
+            raise ObjectDamaged(f"object {name} in {self.location} is damaged: put it again")
+        raise ObjectMissing(f"object {name} is not in {self.location}")
+
+    def _fill(self, part: tuple[ObjectId, memoryview]) -> None:
+        oid, target = part
+        while True:
+            place = self._place(oid)
+            try:
+                return self._reader.read_into(place, target)
+            except (ObjectDamaged, ObjectMissing) as exc:
+                self._discredit(oid, place, exc)
+
+    def _discredit(self, oid: ObjectId, place: Location, why: Exception) -> None:
+        """Never read this copy again, and let the object be added again; the next one is tried."""
+        _log.warning("%s", why)
+        with self._lock:
+            self._catalog.forget(oid, place.pack)
+
+    def _session_directory(self) -> str:
+        # A forked child must not share its parent's, which is removed when the parent is gone.
+        if (
+            self._session is None
+            or self._session[0] != os.getpid()
+            or not os.path.isdir(self._session[1])
+        ):
+            self._session = (os.getpid(), make_session(os.path.join(self.location, "tmp")))
+        return self._session[1]
+
+
+def _size_of(root: str) -> int:
+    total = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError as exc:
+                _log.debug("not counted: %s", exc)
+    return total

@@ -1,0 +1,122 @@
+"""Writing one pack to a temporary file: large sequential writes, one `fsync` at its end."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+
+from nbrewind.errors import ObjectDamaged
+from nbrewind.model.blobs import ObjectId
+from nbrewind.store import codec as codecs
+from nbrewind.store import durable
+from nbrewind.store.leaves import object_id
+from nbrewind.store.packs import (
+    ENTRY,
+    HEAD,
+    TAIL,
+    Entry,
+    pack_footer,
+    pack_header,
+    record_head,
+)
+
+_log = logging.getLogger(__name__)
+
+_WRITE_BYTES = 4 * 1024 * 1024
+_COPY_BYTES = 32 * 1024
+"""Smaller payloads are copied; larger ones are written from the caller's memory."""
+
+
+class PackWriter:
+    """A pack being written. Methods raise `OSError`; the caller discards the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = durable.create(path)
+        self._pieces: list[bytes | memoryview] = [pack_header()]
+        self._waiting = 0
+        self._borrowed = False
+        self._entries: list[Entry] = []
+        self.size = len(self._pieces[0])
+        """Bytes added so far."""
+
+    def add(
+        self, kind: int, codec: int, payload: bytes | memoryview, size: int, oid: ObjectId
+    ) -> None:
+        """Append an object; `payload` must stay as it is until `settle`."""
+        stored = len(payload)
+        if isinstance(payload, memoryview):
+            if stored < _COPY_BYTES:
+                payload = bytes(payload)
+            else:
+                self._borrowed = True
+        self._pieces += [record_head(kind, codec, stored, size, oid), payload]
+        self._entries.append(Entry(oid, 0, kind, codec, self.size + HEAD.size, stored, size))
+        self.size += HEAD.size + stored
+        self._waiting += HEAD.size + stored
+        if self._waiting >= _WRITE_BYTES:
+            self._flush()
+
+    def settle(self) -> None:
+        """Stop referring to the caller's memory."""
+        if self._borrowed:
+            self._flush()
+
+    def finish(self) -> tuple[ObjectId, bytes]:
+        """Complete the pack durably and close it; returns its name and index."""
+        footer, name = pack_footer(self._entries)
+        self._pieces.append(footer)
+        self._flush()
+        self.size += len(footer)
+        try:
+            durable.sync_file(self._fd)
+        except OSError as exc:
+            if exc.errno != errno.EIO:
+                raise
+            _log.warning("fsync of %s failed: it is written once more", self.path)
+            self._write_anew(footer)
+        self.close()
+        return name, footer[: -TAIL.size]
+
+    def close(self) -> None:
+        """Close the file; a no-op after `finish`."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._pieces.clear()
+
+    def _flush(self) -> None:
+        durable.write_all(self._fd, self._pieces)
+        self._pieces.clear()
+        self._waiting = 0
+        self._borrowed = False
+
+    def _write_anew(self, footer: bytes) -> None:
+        """Copy to another file what is still right of this one, verified, and use that."""
+        path = self.path + "-2"
+        fd = durable.create(path)
+        try:
+            durable.write_all(fd, [pack_header()])
+            for entry in self._entries:
+                payload = os.pread(self._fd, entry.stored, entry.offset)
+                try:
+                    content = codecs.decode(entry.codec, payload, entry.size)
+                except ObjectDamaged as exc:
+                    raise OSError(errno.EIO, str(exc)) from exc
+                if object_id(content) != entry.oid:
+                    raise OSError(errno.EIO, "written data was lost")
+                head = record_head(entry.kind, entry.codec, entry.stored, entry.size, entry.oid)
+                durable.write_all(fd, [head, payload])
+            durable.write_all(fd, [footer])
+            durable.sync_file(fd)
+        except OSError:
+            durable.discard(path)
+            raise
+        finally:
+            os.close(fd)
+        os.rename(path, self.path)
+
+
+ENTRY_OVERHEAD = HEAD.size + ENTRY.size
+"""Bytes an object takes besides its payload."""

@@ -1,0 +1,118 @@
+"""The refs of a store in memory: found by source digest, believed only if signed."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from nbrewind.errors import ObjectDamaged
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.refs import RefBody, StoredRef
+from nbrewind.store import refs, trust
+from nbrewind.store.listing import Listing
+from nbrewind.store.refs import SignedRef
+
+_log = logging.getLogger(__name__)
+
+Place = tuple[str, int]
+"""Lineage and number."""
+
+
+class RefIndex:
+    """What is known of a store's refs.
+
+    Not thread-safe: the store serialises access.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._listing = Listing(root, refs.SUFFIX)
+        self._found: dict[Place, tuple[RefBody, SignedRef]] = {}
+        self._by_source: dict[str, set[Place]] = {}
+        self._by_record: dict[ObjectId, Place] = {}
+        self._genuine: dict[Place, bool] = {}
+        self._last: dict[str, int] = {}
+        self.damaged: dict[Place, str] = {}
+        """Refs that were skipped, with a sentence about why."""
+
+    def scan(self) -> None:
+        """Notice refs that appeared or disappeared."""
+        again = list(self.damaged)  # it may have been read while it was being written
+        added, removed = self._listing.scan()
+        for lineage, name in removed:
+            self._drop((lineage, refs.sequence(name) or 0))
+        for lineage, name in added:
+            seq = refs.sequence(name)
+            if seq is not None:
+                self._read((lineage, seq))
+        for place in again:
+            self._read(place)
+
+    def add(self, body: RefBody, signed: SignedRef) -> StoredRef:
+        """Note a ref that this process has just published."""
+        place = (body.lineage, body.seq)
+        self._listing.note(body.lineage, refs.file_name(body.seq))
+        self._keep(place, body, signed)
+        self._genuine[place] = True
+        return StoredRef(body=body, key=signed.key, trusted=True)
+
+    def find(self, source_digest: str | None = None) -> list[StoredRef]:
+        """Refs, newest first; signatures are verified of those returned."""
+        places = self._found if source_digest is None else self._by_source.get(source_digest, set())
+        chosen = sorted(places, key=lambda p: (self._found[p][0].created, p[1], p[0]), reverse=True)
+        trusted = trust.trusts({self._found[place][1].key for place in chosen})
+        return [self._stored(place, trusted) for place in chosen]
+
+    def packs_of(self, record: ObjectId) -> tuple[ObjectId, ...]:
+        """The packs that the commit of a record wrote."""
+        place = self._by_record.get(record)
+        return self._found[place][0].objects if place is not None else ()
+
+    def next_seq(self, lineage: str) -> int:
+        """The number after the last one seen of a lineage."""
+        return self._last.get(lineage, -1) + 1
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def _stored(self, place: Place, trusted: frozenset[bytes]) -> StoredRef:
+        body, signed = self._found[place]
+        believed = signed.key in trusted
+        if believed:
+            if place not in self._genuine:
+                genuine = trust.verify(signed.body, signed.key, signed.signature)
+                self._genuine[place] = genuine
+                if not genuine:
+                    _log.warning("ref %s/%d has a wrong signature: it is not used", *place)
+            believed = self._genuine[place]
+        return StoredRef(body=body, key=signed.key, trusted=believed)
+
+    def _read(self, place: Place) -> None:
+        path = os.path.join(self._root, place[0], refs.file_name(place[1]))
+        try:
+            with open(path, "rb", buffering=0) as file:
+                content = file.read()
+            self._keep(place, *refs.decode(content, *place))
+        except FileNotFoundError:
+            self._drop(place)
+        except (OSError, ObjectDamaged) as exc:
+            if place not in self.damaged:
+                _log.warning("the ref %s was skipped: %s", path, exc)
+            self.damaged[place] = f"the ref {path} was skipped: {exc}"
+
+    def _keep(self, place: Place, body: RefBody, signed: SignedRef) -> None:
+        self.damaged.pop(place, None)
+        self._found[place] = (body, signed)
+        self._by_source.setdefault(body.source_digest, set()).add(place)
+        self._by_record[body.record] = place
+        self._last[place[0]] = max(place[1], self._last.get(place[0], -1))
+
+    def _drop(self, place: Place) -> None:
+        self.damaged.pop(place, None)
+        self._genuine.pop(place, None)
+        known = self._found.pop(place, None)
+        if known is not None:
+            body = known[0]
+            self._by_source[body.source_digest].discard(place)
+            if self._by_record.get(body.record) == place:
+                del self._by_record[body.record]
