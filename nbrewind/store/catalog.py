@@ -97,8 +97,12 @@ class Catalog:
         return any(bad == oid for bad, _ in self._bad)
 
     def forget(self, oid: ObjectId, pack: ObjectId) -> None:
-        """A copy turned out to be damaged or gone: another one may be added."""
+        """A copy turned out to be damaged: another one may be added."""
         self._bad.add((oid, pack))
+
+    def gone(self, pack: ObjectId) -> None:
+        """A pack's file turned out not to be there any more."""
+        self._on_disk.discard(pack)
 
     def add(self, pack: ObjectId, index: bytes) -> None:
         """Note a pack whose index is known to be right."""

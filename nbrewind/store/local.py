@@ -226,7 +226,10 @@ class LocalStore(Store):
         """Never read this copy again, and let the object be added again; the next one is tried."""
         _log.warning("%s", why)
         with self._lock:
-            self._catalog.forget(oid, place.pack)
+            if isinstance(why, ObjectMissing):
+                self._catalog.gone(place.pack)
+            else:
+                self._catalog.forget(oid, place.pack)
 
     def _session_directory(self) -> str:
         # A forked child must not share its parent's, which is removed when the parent is gone.

@@ -278,6 +278,10 @@ def _claim(temporary: Path, path: Path) -> None:
 
 
 def trusts(keys: Iterable[bytes]) -> frozenset[bytes]:
-    """Those of `keys` that are trusted here."""
-    trusted = trusted_keys()
+    """Those of `keys` that are trusted here; none if that cannot be found out."""
+    try:
+        trusted = trusted_keys()
+    except TrustError as exc:
+        _log.warning("no record is trusted: %s", exc)
+        return frozenset()
     return frozenset(key for key in keys if key.hex() in trusted)

@@ -19,6 +19,7 @@ from nbrewind.store.leaves import blob_digest, flat, object_id, split
 from nbrewind.store.pack_writer import ENTRY_OVERHEAD, PackWriter
 from nbrewind.store.packs import KINDS
 from nbrewind.store.publish import publish
+from nbrewind.store.refs import check_lineage
 from nbrewind.store.workers import run_all
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class LocalWriter(StoreWriter):
     def commit(self, body: RefBody) -> StoredRef:
         """See `StoreWriter.commit`."""
         self._check()
+        check_lineage(body.lineage)
         if not self._has(body.record):
             raise ObjectMissing(
                 f"the record {body.record.hex()[:16]} of this commit was never put: nothing was "

@@ -51,6 +51,7 @@ class MemoryStore(Store):
             raise ObjectMissing(f"object {oid.hex()[:16]} is not in {self.location}")
         content = self.objects[oid][1]
         if object_id(content) != oid:
+            del self.objects[oid]  # it can be put again
             raise ObjectDamaged(f"object {oid.hex()[:16]} in {self.location} is damaged")
         return content
 
