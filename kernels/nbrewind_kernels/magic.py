@@ -1,0 +1,57 @@
+"""The `%rewind` magic."""
+
+# mypy: allow-untyped-calls
+# (IPython and ipykernel are annotated only in part)
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.display import display
+
+from nbrewind_kernels.cells import Cells
+from nbrewind_kernels.session_report import SessionReport
+
+_USAGE = "Usage: %rewind report | %rewind status"
+
+
+@magics_class
+class RewindMagics(Magics):
+    """Commands about this session's records; cells made of them alone are not recorded."""
+
+    def __init__(self, shell: Any, cells: Cells, mode: str, place: str) -> None:
+        super().__init__(shell)
+        self._cells = cells
+        self._mode = mode
+        self._place = place
+
+    @line_magic
+    def rewind(self, line: str) -> None:
+        """Tell what NBRewind did in this session.
+
+        %rewind report   a table of all cells so far: executed or reused, and why
+        %rewind status   the mode, the store, and what is not loaded yet
+        """
+        command = line.split()
+        if command == ["report"]:
+            display(SessionReport(self._mode, list(self._cells.entries), self._cells.warnings))
+        elif command == ["status"]:
+            display({"text/plain": self._status()}, raw=True)
+        else:
+            raise UsageError(_USAGE)
+
+    def _status(self) -> str:
+        cells = self._cells
+        lines = [
+            SessionReport(self._mode, cells.entries).summary(),
+            f"store: {self._place}",
+        ]
+        if cells.engine is None:
+            lines.append("not recording: cells run as in a plain kernel")
+        lazy = sorted(cells.lazy_names())
+        if lazy:
+            lines.append("known but not loaded: " + ", ".join(lazy))
+        lines += [f"warning: {warning}" for warning in cells.warnings]
+        return "\n".join(lines)

@@ -1,0 +1,108 @@
+"""Cheap digests of what a cell may change inside IPython.
+
+A cell that registers a magic, an alias, an input transformer or a formatter
+changes how later cells run without touching a name. Comparing these digests
+before and after a cell shows it. What a library registers when it is imported
+is left out: importing it again brings that back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+_BY_IMPORT = ("matplotlib", "IPython", "ipykernel", "nbrewind")
+"""Packages whose own registrations come with their import."""
+
+
+def registry_digests(shell: Any) -> Mapping[str, int | str]:
+    """One digest per registry; equal within this process means unchanged."""
+    magics = shell.magics_manager.magics
+    manager = shell.input_transformer_manager
+    return {
+        "line-magics": _entries(magics["line"]),
+        "cell-magics": _entries(magics["cell"]),
+        "input-transformers": _identities(
+            [*manager.cleanup_transforms, *manager.line_transforms, *manager.token_transformers]
+        ),
+        "post-transformers": _identities(shell.input_transformers_post),
+        "ast-transformers": _identities(shell.ast_transformers),
+        "events": hash(
+            tuple(
+                (event, _identities([c for c in callbacks if not _comes_by_import(c)]))
+                for event, callbacks in sorted(shell.events.callbacks.items())
+            )
+        ),
+        "extensions": ",".join(sorted(shell.extension_manager.loaded)),
+        "formatters": _formatters(shell.display_formatter),
+        "inline-figures": _inline_figures(),
+        "hooks": _entries({k: v for k, v in shell.hooks.items() if not k.startswith("_")}),
+        "exceptions": _identities(shell.custom_exceptions),
+        "settings": repr(
+            (
+                shell.ast_node_interactivity,
+                shell.autoawait,
+                shell.autocall,
+                shell.automagic,
+                shell.call_pdb,
+                getattr(shell.InteractiveTB, "mode", ""),
+            )
+        ),
+    }
+
+
+def _entries(registry: Mapping[str, Any]) -> int:
+    """Keys and the identities of what they stand for; the registry keeps both alive."""
+    return hash(frozenset((key, _identity(value)) for key, value in registry.items()))
+
+
+def _identities(things: Any) -> int:
+    return hash(tuple(_identity(thing) for thing in things))
+
+
+def _identity(thing: Any) -> object:
+    """Bound methods are made anew at each access: their parts identify them."""
+    function = getattr(thing, "__func__", None)
+    return (id(function), id(thing.__self__)) if function is not None else id(thing)
+
+
+def _comes_by_import(thing: Any) -> bool:
+    module = getattr(thing, "__module__", None) or type(thing).__module__
+    return isinstance(module, str) and module.split(".")[0].startswith(_BY_IMPORT)
+
+
+def _formatters(display_formatter: Any) -> int:
+    parts: list[object] = []
+    for mimetype, formatter in sorted(display_formatter.formatters.items()):
+        parts.append((mimetype, formatter.enabled))
+        parts.append(
+            frozenset(
+                (id(kind), _identity(printer))
+                for kind, printer in formatter.type_printers.items()
+                if not _comes_by_import(kind)
+            )
+        )
+        parts.append(
+            frozenset(
+                (key, _identity(printer))
+                for key, printer in formatter.deferred_printers.items()
+                if not str(key[0]).startswith(_BY_IMPORT)
+            )
+        )
+        parts.append(len(formatter.singleton_printers))
+    plain = display_formatter.formatters.get("text/plain")
+    if plain is not None:
+        parts.append((plain.float_precision, plain.pprint, plain.max_width))
+        parts.append(plain.max_seq_length)
+    return hash(tuple(parts))
+
+
+def _inline_figures() -> str:
+    """How matplotlib's inline backend shows figures; its defaults if it is not in use yet."""
+    config = sys.modules.get("matplotlib_inline.config")
+    if config is not None and config.InlineBackend.initialized():
+        inline = config.InlineBackend.instance()
+        shown = (sorted(inline.figure_formats), inline.print_figure_kwargs, inline.close_figures)
+        return repr(shown)
+    return repr((["png"], {"bbox_inches": "tight"}, True))
