@@ -170,7 +170,7 @@ def _existing_key() -> Ed25519PrivateKey | None:
     path = _key_path()
     try:
         info = os.stat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:
         raise TrustError(f"cannot read your signing key {path}: {exc.strerror}") from exc
@@ -200,7 +200,7 @@ def _listed() -> dict[str, str]:
     try:
         info = os.stat(path)
         return _parse_list(str(path), info.st_mtime_ns, info.st_ino, info.st_size)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as exc:
         raise TrustError(f"cannot read {path}: {exc}") from exc

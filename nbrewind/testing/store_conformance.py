@@ -1,3 +1,4 @@
+# ruff: noqa: D102 (a test's name says what it is about)
 """What every store must do, as a test class.
 
 Use it in a test module:
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -105,7 +107,8 @@ class StoreConformance:
         assert open().get_blob(self._commit_blob(open(), data)) == data
 
     def test_a_blob_may_be_given_as_any_contiguous_buffer(self, open: Open) -> None:
-        words = memoryview(bytearray(random.Random(1).randbytes(8 * LEAF_BYTES))).cast("d")
+        content = bytearray(random.Random(1).randbytes(8 * LEAF_BYTES))
+        words: Any = memoryview(content).cast("d")
         blob = self._commit_blob(open(), words)
         assert blob == self._commit_blob(open(), bytes(words))
         assert open().get_blob(blob) == bytes(words)
