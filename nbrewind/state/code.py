@@ -22,6 +22,7 @@ from nbrewind.model.versions import digest
 from nbrewind.state.bytecode import Instruction, flow_encoding, instructions
 from nbrewind.state.evaluators import (
     DYNAMIC_MAGICS,
+    EVALUATOR_MODULES,
     EVALUATORS,
     EXECUTORS,
     LOCAL_NAMESPACE_NAMES,
@@ -175,7 +176,7 @@ def code_uses(code: types.CodeType) -> CodeUses:
     """
     found = _Found(set(), set(), set(), set(), set())
     _collect(code, found, module=_is_module(code))
-    if (found.loads | found.attributes) & EVALUATORS:
+    if (found.loads | found.attributes) & (EVALUATORS | EVALUATOR_MODULES):
         found.loads |= identifiers(found.strings)
     return CodeUses(
         frozenset(found.loads),

@@ -46,17 +46,20 @@ MAIN_MODULE = "__main__"
 
 EVALUATORS = frozenset(
     {
-        *("eval", "exec", "query", "evaluate", "runctx", "cProfile", "profile"),
-        *("sql", "sqldf", "execute", "read_sql", "duckdb", "pandasql", "from_query"),
+        *("eval", "exec", "query", "evaluate", "runctx"),
+        *("sql", "sqldf", "execute", "read_sql", "from_query"),
         *("timeit", "repeat", "Timer"),
         *("ols", "glm", "gls", "wls", "rlm", "gee", "logit", "probit", "mnlogit", "poisson"),
         *("negativebinomial", "mixedlm", "quantreg", "phreg", "ordinal_gee", "nominal_gee"),
-        *("conditional_logit", "from_formula", "dmatrix", "dmatrices", "model_matrix", "bs"),
+        *("conditional_logit", "from_formula", "dmatrix", "dmatrices", "model_matrix"),
         *("feols", "fepois", "feglm", "lmer", "glmer", "Formula", "anova_lm"),
         *("run_line_magic", "run_cell_magic", "system", "getoutput"),
     }
 )
 """Callables that look up variables named in their text arguments."""
+
+EVALUATOR_MODULES = frozenset({"duckdb", "pandasql", "cProfile", "line_profiler"})
+"""Modules most of whose functions are evaluators."""
 
 SHELL_CALLS = frozenset({"run_line_magic", "run_cell_magic", "system", "getoutput"})
 """Methods of the IPython shell that the input transformation writes for magics."""

@@ -1,0 +1,97 @@
+"""A cell as the engine sees it before it runs: its digest, its names, its directive."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nbrewind.state.evaluators import identifiers
+from nbrewind_analysis.names import UNKNOWN_NAMES, CellNames, cell_names
+from nbrewind_analysis.source import source_digest, text_digest
+
+_DIRECTIVE = re.compile(r"#\s*nbrewind:\s*(never|always|auto)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What can be told from the text of a cell."""
+
+    source: str
+    """The text as the user wrote it."""
+    code: str
+    """The text after IPython's input transformation."""
+    digest: str
+    """Identity of the cell's meaning; comments and formatting do not change it."""
+    syntax_error: str | None
+    """Why the cell does not parse; then `digest` is that of its text."""
+    trailing_semicolon: bool
+    """It ends in `;`, so its result is not shown."""
+    names: CellNames
+    directive: str | None
+    """`never`, `always` or `auto` of a first-line comment `# nbrewind: …`."""
+    raw_identifiers: frozenset[str]
+    """Identifiers in `source`: automagic looks these up before the transformation."""
+
+
+@lru_cache(maxsize=1024)
+def analyse_cell(
+    source: str, transform: Callable[[str], str] = str, compile_flags: int = 0
+) -> Cell:
+    """Analyse a cell without running it.
+
+    Args:
+        source: text of the cell.
+        transform: IPython's input transformation. Results are kept by (source, transform,
+            flags): pass another callable after registering another transformer.
+        compile_flags: flags in force, such as those of earlier `__future__` imports.
+
+    Returns:
+        The cell. One that does not parse is no error: it reads everything.
+    """
+    first = next((line.strip() for line in source.splitlines() if line.strip()), "")
+    directive = _DIRECTIVE.match(first)
+    code, problem = source, None
+    tree: ast.Module | None = None
+    try:
+        code = transform(source)
+        tree = _parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        problem = f"{type(error).__name__}: {error}"
+    semicolon = tree is not None and ends_in_semicolon(tree, code)
+    return Cell(
+        source=source,
+        code=code,
+        digest=text_digest(source)
+        if tree is None
+        else source_digest(tree, trailing_semicolon=semicolon, compile_flags=compile_flags),
+        syntax_error=problem,
+        trailing_semicolon=semicolon,
+        names=UNKNOWN_NAMES
+        if tree is None
+        else cell_names(tree, transform=transform, compile_flags=compile_flags),
+        directive=directive[1] if directive else None,
+        raw_identifiers=identifiers((source,)),
+    )
+
+
+def ends_in_semicolon(tree: ast.Module, code: str) -> bool:
+    """Whether the last token of `code` but comments is `;`, as IPython's display hook tests."""
+    if ";" not in code or not tree.body:
+        return False
+    last = tree.body[-1]
+    if last.end_lineno is None or last.end_col_offset is None:
+        return False
+    line = code.split("\n")[last.end_lineno - 1]
+    rest = line.encode()[last.end_col_offset :].decode()
+    return rest.lstrip(" \t\f\\").startswith(";")
+
+
+def _parse(code: str) -> ast.Module:
+    with warnings.catch_warnings():
+        # `"\d"` or `1 is 1` warn at each parse; the run itself shows that once.
+        warnings.simplefilter("ignore")
+        return ast.parse(code)
