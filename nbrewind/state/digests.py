@@ -1,0 +1,115 @@
+"""Versions of files and folders by their content, with a cache for unchanged files."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from blake3 import blake3
+
+from nbrewind.model.versions import ABSENT, PRESENT, Version, content_version
+from nbrewind.state.audit import unheard
+
+_BLOCK = 1 << 20
+_PARALLEL = 8 << 20
+_RACY_NS = 2_000_000_000
+_CACHE_SIZE = 4096
+
+_UNLISTED = frozenset({".nbrewind", ".ipynb_checkpoints", "__pycache__"})
+
+_Key = tuple[str, int, int, int]
+_cache: OrderedDict[_Key, Version] = OrderedDict()
+
+
+def digest_file(path: str) -> Version:
+    """Content version of a regular file, equal to `content_version` of its bytes.
+
+    Returns:
+        The version; `absent` if there is no such file; `present` for what has no
+        content of its own (a pipe, a device) or may not be read.
+    """
+    with unheard():
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return ABSENT
+        except (OSError, ValueError):
+            return PRESENT
+        if not stat.S_ISREG(status.st_mode):
+            return PRESENT
+        key = (path, status.st_size, status.st_mtime_ns, status.st_ino)
+        known = _cache.get(key)
+        if known is not None:
+            _cache.move_to_end(key)
+            return known
+        try:
+            version = _digest(path, status.st_size)
+        except FileNotFoundError:
+            return ABSENT
+        except OSError:
+            return PRESENT
+        # A file written within the clock's grain of now may change again unseen.
+        if time.time_ns() - status.st_mtime_ns > _RACY_NS:
+            _cache[key] = version
+            if len(_cache) > _CACHE_SIZE:
+                _cache.popitem(last=False)
+        return version
+
+
+def listing_version(names: Iterable[str]) -> Version:
+    """Version of a folder's listing; NBRewind's and Jupyter's own entries do not count."""
+    return content_version("listing", *sorted(name for name in names if name not in _UNLISTED))
+
+
+def current_version(path: str, recorded: Version | None = None) -> Version:
+    """The version on disk of a file or folder, to compare with a recorded one.
+
+    Args:
+        path: Absolute path.
+        recorded: The version to compare with: `present` asks for existence only.
+    """
+    if recorded == PRESENT:
+        return PRESENT if os.path.lexists(path) else ABSENT
+    if os.path.isdir(path):
+        with unheard():
+            try:
+                return listing_version(os.listdir(path))
+            except FileNotFoundError:
+                return ABSENT
+            except OSError:
+                return PRESENT
+    return digest_file(path)
+
+
+def contents(path: str, limit: int) -> bytes | None:
+    """A file's bytes; None if it is no readable regular file or holds more than `limit`."""
+    with unheard():
+        try:
+            status = os.stat(path)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+                return None
+            with open(path, "rb") as file:
+                data = file.read(limit + 1)
+        except (OSError, ValueError):
+            return None
+    return data if len(data) <= limit else None
+
+
+def _digest(path: str, size: int) -> Version:
+    # The length goes first, as in `content_version`, so that both agree.
+    if size >= _PARALLEL:
+        hasher = blake3(size.to_bytes(8, "little"), max_threads=blake3.AUTO)
+        hasher.update_mmap(path)
+        return "v" + hasher.hexdigest()[:48]
+    hasher = blake3()
+    blocks = []
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            blocks.append(block)
+    hasher.update(sum(map(len, blocks)).to_bytes(8, "little"))
+    for block in blocks:
+        hasher.update(block)
+    return "v" + hasher.hexdigest()[:48]

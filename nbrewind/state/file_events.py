@@ -1,0 +1,246 @@
+"""What each audit event says about files, processes and the network."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import FrameType
+from typing import Any
+
+_FLAGS = {
+    "subprocess.Popen": "subprocess",
+    "os.system": "subprocess",
+    "os.posix_spawn": "subprocess",
+    "os.spawn": "subprocess",
+    "os.exec": "subprocess",
+    "os.fork": "subprocess",
+    "os.forkpty": "subprocess",
+    "os.startfile": "subprocess",
+    "pty.spawn": "subprocess",
+    "socket.connect": "network",
+    "socket.sendto": "network",
+    "socket.sendmsg": "network",
+    "socket.getaddrinfo": "network",
+    "socket.gethostbyname": "network",
+}
+
+EVENTS = (
+    *_FLAGS,
+    "open",
+    "os.listdir",
+    "os.scandir",
+    "os.mkdir",
+    "os.rmdir",
+    "os.remove",
+    "os.rename",
+    "os.truncate",
+    "os.chmod",
+    "os.link",
+    "os.symlink",
+    "shutil.rmtree",
+    "sqlite3.connect",
+)
+"""The events that are worth listening to."""
+
+_IMPORT_FILES = frozenset(
+    {
+        "<frozen importlib._bootstrap>",
+        "<frozen importlib._bootstrap_external>",
+        "<frozen zipimport>",
+        str(pkgutil.__file__),
+    }
+)
+_IMPORT_FOLDERS = (
+    os.path.dirname(importlib.__file__) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+)
+_SOURCE_SHOWERS = ("linecache.py", "inspect.py", "traceback.py")
+_PROBES = frozenset({"ldconfig", "lscpu", "uname", "fc-list"})
+
+
+class How(Enum):
+    """What is done to a path."""
+
+    READ = auto()
+    """Its content is read."""
+    UPDATE = auto()
+    """Its content is read and changed."""
+    REPLACE = auto()
+    """Its content is changed without being looked at."""
+    CREATE = auto()
+    """It is made, and must not exist yet."""
+    REMOVE = auto()
+    LIST = auto()
+    MAKE_FOLDER = auto()
+    REMOVE_FOLDER = auto()
+    REMOVE_TREE = auto()
+    MOVE = auto()
+    """It is renamed to `target`."""
+    MODE = auto()
+    """Its permission bits change."""
+    LINK = auto()
+    """A symbolic link to `target` is made at the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One thing done to one path."""
+
+    how: How
+    path: str
+    """Absolute."""
+    target: str = ""
+
+
+def is_tooling(event: str, frame: FrameType | None) -> bool:
+    """Whether an event comes from Python's own machinery and tells nothing about the run.
+
+    Imports list every folder of `sys.path` and read sources, whose versions are kept
+    with the modules; tracebacks read lines to show; `rmtree` announces itself as a whole.
+    """
+    if frame is None:
+        return False
+    code = frame.f_code
+    name = code.co_filename
+    if name in _IMPORT_FILES or name.startswith(_IMPORT_FOLDERS):
+        return True
+    if name == shutil.__file__:
+        return code.co_name.startswith("_rmtree")
+    if name == subprocess.__file__:
+        return event == "os.posix_spawn"  # follows a `subprocess.Popen` that was judged
+    if event == "open" and code.co_name == "open" and name.endswith("tokenize.py"):
+        return frame.f_back is not None and frame.f_back.f_code.co_filename.endswith(
+            _SOURCE_SHOWERS
+        )
+    return False
+
+
+def flag_of(event: str, args: tuple[Any, ...], frame: FrameType | None) -> str | None:
+    """The flag that an event raises for the run, if any."""
+    flag = _FLAGS.get(event)
+    if flag == "network":
+        return flag if _is_network(event, args) else None
+    if event == "subprocess.Popen" and _is_probe(args):
+        return None
+    return flag
+
+
+def touches(event: str, args: tuple[Any, ...]) -> Iterator[Touch]:
+    """What an event does to paths."""
+    if event == "open":
+        yield from _opened(*args)
+    elif event in ("os.listdir", "os.scandir"):
+        path = _absolute("." if args[0] is None else args[0])
+        if path:
+            yield Touch(How.LIST, path)
+    elif event == "sqlite3.connect":
+        path = _database(args[0])
+        if path:
+            yield Touch(How.UPDATE, path)
+    elif event in ("os.rename", "os.link", "os.symlink"):
+        yield from _paired(event, *args)
+    elif event in _ONE_PATH:
+        folder = args[-1] if event != "os.truncate" and len(args) > 1 else None
+        path = _absolute(args[0], folder)
+        if path:
+            yield Touch(_ONE_PATH[event], path)
+
+
+_ONE_PATH = {
+    "os.mkdir": How.MAKE_FOLDER,
+    "os.rmdir": How.REMOVE_FOLDER,
+    "os.remove": How.REMOVE,
+    "os.truncate": How.UPDATE,
+    "os.chmod": How.MODE,
+    "shutil.rmtree": How.REMOVE_TREE,
+}
+
+
+def _opened(raw: Any, mode: str | None, flags: int) -> Iterator[Touch]:
+    path = None if isinstance(raw, int) else _absolute(raw)
+    if path is None or flags & getattr(os, "O_DIRECTORY", 0):
+        return  # a descriptor was seen when it was opened; O_TMPFILE includes O_DIRECTORY
+    access = flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+    if mode is not None and access == os.O_RDONLY and not mode.startswith("r"):
+        access = os.O_WRONLY  # extensions that raise the event may leave `flags` empty
+        flags |= os.O_TRUNC if mode.startswith("w") else 0
+    if access == os.O_RDONLY:
+        yield Touch(How.READ, path)
+    elif flags & os.O_EXCL:
+        yield Touch(How.CREATE, path)
+    elif flags & os.O_TRUNC:
+        yield Touch(How.REPLACE, path)
+    else:
+        yield Touch(How.UPDATE, path)
+
+
+def _paired(event: str, source: Any, target: Any, *folders: int) -> Iterator[Touch]:
+    first = folders[0] if folders else None
+    there = _absolute(target, folders[-1] if folders else None)
+    if there is None:
+        return
+    if event == "os.symlink":
+        yield Touch(How.LINK, there, os.path.join(os.path.dirname(there), os.fsdecode(source)))
+        return
+    here = _absolute(source, first)
+    if here is None:
+        return
+    if event == "os.rename":
+        yield Touch(How.MOVE, here, there)
+    else:
+        yield Touch(How.READ, here)
+        yield Touch(How.REPLACE, there)
+
+
+def _absolute(raw: Any, folder: Any = None) -> str | None:
+    """An absolute path without symbolic links resolved; None if it cannot be told."""
+    if isinstance(raw, int):
+        return _of_descriptor(raw)
+    path = os.fsdecode(raw)
+    if isinstance(folder, int) and folder >= 0 and not os.path.isabs(path):
+        base = _of_descriptor(folder)
+        return os.path.normpath(os.path.join(base, path)) if base else None
+    return os.path.abspath(path)
+
+
+def _of_descriptor(number: int) -> str | None:
+    try:
+        path = os.readlink(f"/proc/self/fd/{number}")
+    except OSError:
+        return None
+    return path if path.startswith("/") else None
+
+
+def _database(raw: Any) -> str | None:
+    name = os.fsdecode(raw) if isinstance(raw, str | bytes | os.PathLike) else ""
+    if name.startswith("file:"):
+        name = name[5:].split("?")[0]
+        name = name[2:] if name.startswith("//") else name
+    if not name or ":memory:" in name:
+        return None
+    return os.path.abspath(name)
+
+
+def _is_network(event: str, args: tuple[Any, ...]) -> bool:
+    if event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        return args[0] is not None
+    address = args[1] if len(args) > 1 else None
+    return isinstance(address, tuple)  # AF_UNIX addresses are strings
+
+
+def _is_probe(args: tuple[Any, ...]) -> bool:
+    """Whether a process only asks about the machine: libraries start such on their own."""
+    command = args[1]
+    words = [command] if isinstance(command, str | bytes | os.PathLike) else list(command or ())
+    if not words:
+        return False
+    texts = [os.fsdecode(word) for word in words]
+    # `ctypes.util.find_library` asks the compiler and the linker where a library is.
+    asks_linker = "-t" in texts[1:2] or "-Wl,-t" in texts
+    return os.path.basename(texts[0]) in _PROBES or asks_linker

@@ -1,0 +1,263 @@
+"""The history of each path during one run, and what it amounts to.
+
+The version a run read of a path is its content before the run changed it. It is
+digested when the first change is announced, or after the run if none was.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nbrewind.model.records import FileAccess
+from nbrewind.model.versions import ABSENT, PRESENT, Version
+from nbrewind.state.digests import digest_file, listing_version
+from nbrewind.state.file_events import How, Touch
+
+_LARGEST_TREE = 20_000
+
+
+@dataclass(slots=True)
+class _Path:
+    """What happened to one path so far."""
+
+    existed: bool
+    """Before the run."""
+    folder: bool
+    mode: int
+    read: Version | None = None
+    wanted: bool = False
+    """The run looked at its content, or looked for it in vain, before changing it."""
+    changed: bool = False
+    removed: bool = False
+    """The last change was its removal."""
+
+
+class History:
+    """Paths of one run in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, _Path] = {}
+        self.untracked = False
+        """Something happened that cannot be put back."""
+
+    def note(self, touch: Touch) -> None:
+        """Take note of something that is about to happen."""
+        _NOTES[touch.how](self, touch)
+
+    def changed_through_open_file(self, path: str, before: Version) -> None:
+        """Report a file that an earlier run left open, if this one changed it."""
+        if path in self._paths:
+            return
+        if digest_file(path) != before:
+            entry = self._entry(path)
+            entry.existed = before != ABSENT
+            entry.read = before
+            entry.changed = True
+
+    def written_files(self) -> set[str]:
+        """Files that the run may have changed."""
+        return {p for p, e in self._paths.items() if e.changed and os.path.isfile(p)}
+
+    def accesses(self) -> Iterator[FileAccess]:
+        """What it all amounts to; paths are absolute."""
+        for path, entry in self._paths.items():
+            access = self._access(path, entry)
+            if access.read is not None or access.write is not None:
+                yield access
+
+    def _access(self, path: str, entry: _Path) -> FileAccess:
+        exists = os.path.lexists(path)
+        if not entry.changed:
+            if entry.read is None and not os.path.isdir(path):
+                entry.read = digest_file(path)
+            return FileAccess(path=path, read=entry.read)
+        if not exists and not entry.existed:
+            # Made and gone again: it matters only if the run had looked for it before.
+            return FileAccess(path=path, read=entry.read if entry.wanted else None)
+        if not exists:
+            folder = entry.folder
+            return FileAccess(path=path, read=entry.read, write=ABSENT, directory=folder)
+        if entry.removed:  # announced, but it failed
+            return FileAccess(path=path, read=entry.read)
+        if os.path.isdir(path):
+            if entry.existed and entry.folder:
+                return FileAccess(path=path, read=entry.read)
+            return FileAccess(path=path, read=entry.read, write=PRESENT, directory=True)
+        return self._written(path, entry)
+
+    def _written(self, path: str, entry: _Path) -> FileAccess:
+        version = digest_file(path)
+        mode = _mode(path)
+        if version == PRESENT:
+            self.untracked = True  # a pipe, a device: nothing to put back
+        if entry.read == version and entry.mode == mode:
+            return FileAccess(path=path, read=version)
+        return FileAccess(path=path, read=entry.read, write=version, mode=mode)
+
+    def _entry(self, path: str) -> _Path:
+        entry = self._paths.get(path)
+        if entry is None:
+            exists = os.path.lexists(path)
+            folder = exists and os.path.isdir(path)
+            entry = self._paths[path] = _Path(exists, folder, _mode(path) if exists else 0)
+        return entry
+
+    def _look(self, path: str, version: Version | None = None) -> _Path:
+        """The run depends on what the path was before it; by default on its content."""
+        entry = self._entry(path)
+        if entry.changed:
+            return entry
+        if not entry.existed:
+            entry.read = ABSENT
+        elif entry.read in (None, PRESENT):
+            entry.read = version or entry.read
+        return entry
+
+    def _read(self, touch: Touch) -> None:
+        entry = self._look(touch.path)
+        if not entry.changed:
+            if entry.read == PRESENT:
+                entry.read = None  # existence was enough so far; now content counts
+            entry.wanted = True
+
+    def _update(self, touch: Touch) -> None:
+        entry = self._look(touch.path)
+        self._change(touch.path, entry, needs_content=True)
+
+    def _replace(self, touch: Touch) -> None:
+        self._change(touch.path, self._entry(touch.path))
+
+    def _create(self, touch: Touch) -> None:
+        entry = self._look(touch.path, PRESENT)
+        if not entry.existed or entry.changed:
+            self._change(touch.path, entry)
+
+    def _change(self, path: str, entry: _Path, needs_content: bool = False) -> None:
+        if not entry.changed:
+            content_counts = needs_content or entry.wanted
+            if content_counts and entry.existed and entry.read in (None, PRESENT):
+                entry.read = digest_file(path)
+            entry.changed = True
+        entry.removed = False
+
+    def _remove(self, touch: Touch) -> None:
+        entry = self._look(touch.path, PRESENT)
+        if os.path.lexists(touch.path):
+            self._change(touch.path, entry)
+            entry.removed = True
+        elif not entry.changed:
+            entry.wanted = True
+
+    def _list(self, touch: Touch) -> None:
+        entry = self._entry(touch.path)
+        if entry.changed or entry.wanted:
+            return
+        entry.wanted = True
+        entry.read = self._listing_before(touch.path) if entry.existed else ABSENT
+
+    def _listing_before(self, folder: str) -> Version | None:
+        """A folder's listing as it was before this run."""
+        try:
+            names = set(os.listdir(folder))
+        except OSError:
+            return None
+        for path, entry in self._paths.items():
+            if entry.changed and os.path.dirname(path) == folder:
+                (names.add if entry.existed else names.discard)(os.path.basename(path))
+        return listing_version(names)
+
+    def _make_folder(self, touch: Touch) -> None:
+        entry = self._look(touch.path, PRESENT)
+        if not os.path.lexists(touch.path):
+            self._change(touch.path, entry)
+            entry.folder = entry.folder or not entry.existed
+
+    def _remove_folder(self, touch: Touch) -> None:
+        entry = self._entry(touch.path)
+        if not entry.changed and entry.read in (None, PRESENT):
+            entry.read = self._listing_before(touch.path) if entry.existed else ABSENT
+        if os.path.lexists(touch.path):
+            self._change(touch.path, entry)
+            entry.removed = True
+
+    def _remove_tree(self, touch: Touch) -> None:
+        if not os.path.isdir(touch.path) or os.path.islink(touch.path):
+            self._look(touch.path, PRESENT)
+            return
+        for path, is_folder in self._tree(touch.path):
+            how = How.REMOVE_FOLDER if is_folder else How.REMOVE
+            self.note(Touch(how, path))
+
+    def _move(self, touch: Touch) -> None:
+        source, target = touch.path, touch.target
+        if not os.path.lexists(source):
+            self._look(source).wanted = True
+            return
+        if os.path.isdir(source) and not os.path.islink(source):
+            for path, is_folder in list(self._tree(source)):
+                there = target + path[len(source) :]
+                self._move_one(path, there, is_folder)
+        else:
+            self._move_one(source, target, is_folder=False)
+
+    def _move_one(self, source: str, target: str, is_folder: bool) -> None:
+        if is_folder:
+            self._remove_folder(Touch(How.REMOVE_FOLDER, source))
+            self._make_folder(Touch(How.MAKE_FOLDER, target))
+            return
+        # What the target will hold is what the source held, so that was read.
+        entry = self._look(source)
+        self._change(source, entry, needs_content=True)
+        entry.removed = True
+        self._replace(Touch(How.REPLACE, target))
+
+    def _tree(self, top: str) -> Iterator[tuple[str, bool]]:
+        """Everything below `top` and itself, content before its folder."""
+        count = 0
+        for folder, folders, files in os.walk(top, topdown=False):
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in (*files, *links):
+                yield os.path.join(folder, name), False
+            yield folder, True
+            count += 1 + len(files)
+            if count > _LARGEST_TREE:
+                self.untracked = True
+                return
+
+    def _mode_change(self, touch: Touch) -> None:
+        entry = self._look(touch.path)
+        if os.path.isfile(touch.path):
+            self._change(touch.path, entry, needs_content=True)
+
+    def _link(self, touch: Touch) -> None:
+        if not os.path.isfile(touch.target):
+            self.untracked = True  # a link to a folder or to nothing cannot be put back
+            return
+        self._read(Touch(How.READ, os.path.normpath(touch.target)))
+        self._replace(touch)
+
+
+_NOTES = {
+    How.READ: History._read,
+    How.UPDATE: History._update,
+    How.REPLACE: History._replace,
+    How.CREATE: History._create,
+    How.REMOVE: History._remove,
+    How.LIST: History._list,
+    How.MAKE_FOLDER: History._make_folder,
+    How.REMOVE_FOLDER: History._remove_folder,
+    How.REMOVE_TREE: History._remove_tree,
+    How.MOVE: History._move,
+    How.MODE: History._mode_change,
+    How.LINK: History._link,
+}
+
+
+def _mode(path: str) -> int:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return 0
