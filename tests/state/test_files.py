@@ -129,7 +129,7 @@ def test_opened_for_update_without_a_change_is_only_a_read(root: Path, observe: 
 def test_looking_for_a_missing_file_is_a_read_of_its_absence(observe: Observe) -> None:
     def cell() -> None:
         with pytest.raises(FileNotFoundError):
-            open("cache.pkl")
+            Path("cache.pkl").read_bytes()
 
     assert by_path(observe(cell)) == {"cache.pkl": (ABSENT, None)}
 
@@ -139,7 +139,7 @@ def test_made_after_looking_in_vain_has_absence_read_and_content_written(
 ) -> None:
     def cell() -> None:
         try:
-            open("cache")
+            Path("cache").read_bytes()
         except FileNotFoundError:
             Path("cache").write_text("v")
 
@@ -147,11 +147,11 @@ def test_made_after_looking_in_vain_has_absence_read_and_content_written(
 
 
 def test_exclusive_creation_depends_on_absence(root: Path, observe: Observe) -> None:
-    assert by_path(observe(lambda: open("x", "x").close())) == {"x": (ABSENT, version(""))}
+    assert by_path(observe(lambda: Path("x").open("x").close())) == {"x": (ABSENT, version(""))}
 
     def again() -> None:
         with pytest.raises(FileExistsError):
-            open("x", "x")
+            Path("x").touch(exist_ok=False)
 
     assert by_path(observe(again)) == {"x": (PRESENT, None)}
 
@@ -181,7 +181,7 @@ def test_a_file_left_open_is_still_seen_by_the_next_run(root: Path, observe: Obs
     held = []
 
     def first() -> None:
-        held.append(open("log", "w", buffering=1))
+        held.append(io.TextIOWrapper(io.FileIO("log", "w"), write_through=True))
         held[0].write("one\n")
 
     assert by_path(observe(first)) == {"log": (None, version("one\n"))}
