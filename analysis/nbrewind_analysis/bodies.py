@@ -104,7 +104,8 @@ class _Scan:
             case ast.Name():
                 self.name(node, local)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                for part in function_header(node, annotations=True):
+                header = function_header(node, annotations=True)
+                for part in (*getattr(node, "decorator_list", ()), *header):
                     self.visit(part, local)
                 self.function(node, local)
             case ast.ClassDef():
@@ -124,6 +125,9 @@ class _Scan:
                     self.load(node.value.id, local)
                 else:
                     self.visit(node.value, local)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                self.load(name, local)
+                self.visit(node.value, local)
             case ast.AnnAssign(target=ast.Name()):
                 # Annotations of local variables are not evaluated.
                 if node.value is not None:
@@ -198,9 +202,7 @@ class _Scan:
 
 
 def function_header(node: FunctionNode, *, annotations: bool) -> Iterator[ast.AST]:
-    """What runs where a function is defined: decorators, defaults, annotations."""
-    if not isinstance(node, ast.Lambda):
-        yield from node.decorator_list
+    """What runs where a function is defined, after its decorators: defaults, annotations."""
     args = node.args
     yield from args.defaults
     yield from (default for default in args.kw_defaults if default is not None)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from nbrewind.state.evaluators import identifiers
 from nbrewind_analysis.names import UNKNOWN_NAMES, CellNames, cell_names
-from nbrewind_analysis.source import source_digest, text_digest
+from nbrewind_analysis.source import ends_in_semicolon, source_digest, text_digest
 
 _DIRECTIVE = re.compile(r"#\s*nbrewind:\s*(never|always|auto)\b")
 
@@ -67,7 +67,12 @@ def analyse_cell(
         code=code,
         digest=text_digest(source)
         if tree is None
-        else source_digest(tree, trailing_semicolon=semicolon, compile_flags=compile_flags),
+        else source_digest(
+            tree,
+            trailing_semicolon=semicolon,
+            compile_flags=compile_flags,
+            transform=transform,
+        ),
         syntax_error=problem,
         trailing_semicolon=semicolon,
         names=UNKNOWN_NAMES
@@ -76,18 +81,6 @@ def analyse_cell(
         directive=directive[1] if directive else None,
         raw_identifiers=identifiers((source,)),
     )
-
-
-def ends_in_semicolon(tree: ast.Module, code: str) -> bool:
-    """Whether the last token of `code` but comments is `;`, as IPython's display hook tests."""
-    if ";" not in code or not tree.body:
-        return False
-    last = tree.body[-1]
-    if last.end_lineno is None or last.end_col_offset is None:
-        return False
-    line = code.split("\n")[last.end_lineno - 1]
-    rest = line.encode()[last.end_col_offset :].decode()
-    return rest.lstrip(" \t\f\\").startswith(";")
 
 
 def _parse(code: str) -> ast.Module:

@@ -47,8 +47,15 @@ _MANAGERS = frozenset(
 """Callables whose context managers never swallow an exception."""
 
 
-def is_plain_decorator(node: ast.expr) -> bool:
-    """Whether a decorator neither runs what it decorates nor hands it to others."""
+def is_plain_decorator(node: ast.expr, own: Container[str]) -> bool:
+    """Whether a decorator neither runs what it decorates nor hands it to others.
+
+    Args:
+        node: the decorator.
+        own: names the cell binds itself; a function of the notebook is never plain.
+    """
+    if isinstance(node, ast.Name) and node.id in own:
+        return False
     return _last_name(node) in _DECORATORS
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -59,6 +60,9 @@ _PYTHON = {
 }
 """Magics that run Python in the namespace, and their options that take a value."""
 
+_TRANSPARENT = frozenset({"time", "capture", "timeit"})
+"""Cell magics for which formatting and comments of their code make no difference."""
+
 _PLAIN = frozenset(
     {
         *("matplotlib", "load_ext", "reload_ext", "unload_ext", "autoreload", "config", "gui"),
@@ -102,6 +106,27 @@ def magic_of(call: ast.Call) -> Magic | None:
             return Magic(expressions=interpolations(command))
         case _:
             return Magic(texts=tuple(texts))
+
+
+def magic_body(call: ast.Call) -> str | None:
+    """The code of a cell magic that does nothing but run it, such as `%%time`; else None."""
+    func = call.func
+    if not (isinstance(func, ast.Attribute) and func.attr == "run_cell_magic"):
+        return None
+    match call.args:
+        case [ast.Constant(value=name), ast.Constant(value=str()), ast.Constant(value=str(body))]:
+            return body if name in _TRANSPARENT else None
+    return None
+
+
+def parse_text(text: str, transform: Callable[[str], str]) -> ast.Module | None:
+    """Parse code found in a text, transformed only if it is no Python as it stands."""
+    for change in (None, transform):
+        try:
+            return ast.parse(text.strip("\n") if change is None else change(text))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
 
 
 def interpolations(text: str) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 
 from nbrewind.state.evaluators import identifiers
 from nbrewind_analysis.bodies import Body
-from nbrewind_analysis.flow import BOUND, GONE, Flow
+from nbrewind_analysis.flow import Flow
 from nbrewind_analysis.mentions import Mentions, mentions
+from nbrewind_analysis.paths import BOUND, GONE
 from nbrewind_analysis.seeding import first_calls
 
 
@@ -94,9 +95,9 @@ def cell_names(
     return CellNames(
         reads=frozenset(found.reads),
         stores=frozenset(found.stores),
-        definite_stores=frozenset(name for name, what in state.items() if what is BOUND),
+        definite_stores=frozenset(name for name, what in state.items() if what == BOUND),
         deletes=frozenset(found.deletes),
-        definite_deletes=frozenset(name for name, what in state.items() if what is GONE),
+        definite_deletes=frozenset(name for name, what in state.items() if what == GONE),
         attributes=frozenset(seen.attributes),
         calls=found.calls,
         imports=frozenset(seen.imports),

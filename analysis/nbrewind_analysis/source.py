@@ -17,9 +17,11 @@ import __future__
 import ast
 import struct
 import types
+from collections.abc import Callable
 from typing import Final
 
 from nbrewind.model.versions import digest
+from nbrewind_analysis.magics import magic_body, parse_text
 
 SOURCE_ENCODING: Final = "source1"
 """Tag of the encoding; changed whenever equal source would get another digest."""
@@ -33,7 +35,13 @@ _FIELDS: dict[type, tuple[tuple[str, str], ...]] = {
 }
 
 
-def source_digest(tree: ast.Module, *, trailing_semicolon: bool, compile_flags: int) -> str:
+def source_digest(
+    tree: ast.Module,
+    *,
+    trailing_semicolon: bool,
+    compile_flags: int,
+    transform: Callable[[str], str] = str,
+) -> str:
     """Digest of a cell that parses.
 
     Args:
@@ -42,11 +50,13 @@ def source_digest(tree: ast.Module, *, trailing_semicolon: bool, compile_flags: 
             being shown.
         compile_flags: flags the cell is compiled with; only those of `__future__`
             features count.
+        transform: the input transformation, for code inside cell magics.
 
     Returns:
         48 hex digits, the same under Python 3.11, 3.12 and 3.13.
     """
-    return digest(SOURCE_ENCODING, source_encoding(tree, trailing_semicolon, compile_flags))[:48]
+    encoding = source_encoding(tree, trailing_semicolon, compile_flags, transform)
+    return digest(SOURCE_ENCODING, encoding)[:48]
 
 
 def text_digest(text: str) -> str:
@@ -54,11 +64,16 @@ def text_digest(text: str) -> str:
     return digest(SOURCE_ENCODING, "text", text)[:48]
 
 
-def source_encoding(tree: ast.AST, trailing_semicolon: bool, compile_flags: int) -> bytes:
+def source_encoding(
+    tree: ast.Module,
+    trailing_semicolon: bool,
+    compile_flags: int,
+    transform: Callable[[str], str] = str,
+) -> bytes:
     """The bytes that `source_digest` hashes."""
     out = [";" if trailing_semicolon else ""]
     out += [f"+{name}" for name in future_features(compile_flags)]
-    _encode(tree, out)
+    _encode(tree, out, transform)
     return "".join(out).encode("utf-8", "surrogatepass")
 
 
@@ -71,13 +86,15 @@ def future_features(compile_flags: int) -> list[str]:
     ]
 
 
-def _encode(node: ast.AST, out: list[str]) -> None:
+def _encode(node: ast.AST, out: list[str], transform: Callable[[str], str]) -> None:
     cls = type(node)
     out.append("(" + cls.__name__)
     if cls is ast.Constant:
         _encode_constant(node.value, out)  # type: ignore[attr-defined]
     elif cls is ast.Name:
         out.append(" " + node.id)  # type: ignore[attr-defined]
+    elif cls is ast.Call and (text := magic_body(node)) is not None:  # type: ignore[arg-type]
+        _encode_magic(node, text, out, transform)  # type: ignore[arg-type]
     else:
         for name, label in _FIELDS[cls]:
             value = getattr(node, name, None)
@@ -93,11 +110,11 @@ def _encode(node: ast.AST, out: list[str]) -> None:
             if isinstance(value, list):
                 for item in value:
                     if isinstance(item, ast.AST):
-                        _encode(item, out)
+                        _encode(item, out, transform)
                     else:
                         out.append("-" if item is None else " " + item)
             elif isinstance(value, ast.AST):
-                _encode(value, out)
+                _encode(value, out, transform)
             else:
                 _encode_constant(value, out)
     out.append(")")
@@ -130,6 +147,32 @@ def _encode_constant(value: object, out: list[str]) -> None:
         case _:
             text = repr(value)
             out.append(f"o{type(value).__name__}{len(text)}:{text}")
+
+
+def _encode_magic(
+    call: ast.Call, text: str, out: list[str], transform: Callable[[str], str]
+) -> None:
+    """A cell magic that runs Python: its body counts as code, not as text."""
+    for arg in call.args[:2]:
+        _encode(arg, out, transform)
+    tree = parse_text(text, transform)
+    if tree is None:
+        _encode_constant(text, out)
+    else:
+        out.append(";" if ends_in_semicolon(tree, text) else "")
+        _encode(tree, out, transform)
+
+
+def ends_in_semicolon(tree: ast.Module, code: str) -> bool:
+    """Whether the last token of `code` but comments is `;`, as IPython's display hook tests."""
+    if ";" not in code or not tree.body:
+        return False
+    last = tree.body[-1]
+    if last.end_lineno is None or last.end_col_offset is None:
+        return False
+    line = code.split("\n")[last.end_lineno - 1]
+    rest = line.encode()[last.end_col_offset :].decode()
+    return rest.lstrip(" \t\f\\").startswith(";")
 
 
 def _merged(values: list[ast.expr]) -> list[ast.expr]:
