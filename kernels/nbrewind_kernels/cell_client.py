@@ -14,7 +14,7 @@ from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
-from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.asynchronous.client import AsyncKernelClient
 from nbclient.client import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
@@ -34,16 +34,23 @@ class CellClient(AsyncKernelClient):
     cell_metadata = Dict()
     """Metadata of the next `execute_request`."""
 
-    def execute(self, code: str, **options: Any) -> str:
-        """Send one cell; returns the message's id. Options as in the Jupyter protocol."""
+    def execute(
+        self,
+        code: str,
+        silent: bool = False,
+        store_history: bool = True,
+        user_expressions: dict[str, Any] | None = None,
+        allow_stdin: bool | None = None,
+        stop_on_error: bool = True,
+    ) -> str:
+        """Send one cell, arguments as in the Jupyter protocol; returns the message's id."""
         content = {
             "code": code,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": self.allow_stdin,
-            "stop_on_error": True,
-            **options,
+            "silent": silent,
+            "store_history": store_history,
+            "user_expressions": user_expressions or {},
+            "allow_stdin": self.allow_stdin if allow_stdin is None else allow_stdin,
+            "stop_on_error": stop_on_error,
         }
         message = self.session.msg("execute_request", content, metadata=dict(self.cell_metadata))
         self.shell_channel.send(message)

@@ -30,6 +30,7 @@ from nbrewind_kernels.kernelspecs import RunMode
 from nbrewind_kernels.notebooks import (
     NotebookFile,
     cell_policy,
+    check_writable,
     first_line,
     read_notebook,
     tags_of,
@@ -37,9 +38,10 @@ from nbrewind_kernels.notebooks import (
 )
 from nbrewind_kernels.parameters import inject
 from nbrewind_kernels.stopping import Stopping
+from nbrewind_kernels.store_place import store_path
 
-STORE_FOLDER = ".nbrewind"
-_REPORT_PATIENCE = 60.0
+_PATIENCE = 600.0
+"""Seconds the engine may think about a request before the run goes on without it."""
 _SAVE_EVERY = 30.0
 
 
@@ -105,13 +107,6 @@ class NoProgress:
         """Ignore."""
 
 
-def store_path(notebook: Path, given: Path | None) -> Path:
-    """The store of a notebook: given, else from `NBREWIND_STORE`, else beside it."""
-    if given is None and os.environ.get("NBREWIND_STORE"):
-        given = Path(os.environ["NBREWIND_STORE"])
-    return (given.expanduser() if given else notebook.resolve().parent / STORE_FOLDER).absolute()
-
-
 def run_notebook(request: RunRequest, progress: Progress | None = None) -> RunResult:
     """Run a notebook and write the result; must not be called from a running event loop.
 
@@ -126,6 +121,7 @@ async def run_notebook_async(request: RunRequest, progress: Progress | None = No
     """As `run_notebook`, inside an event loop."""
     file = read_notebook(request.notebook)
     _check_language(file)
+    check_writable(request.output or file.path)
     inject(file.nb, request.parameters)
     run = _Run(request, file, progress or NoProgress())
     with run.stopping.signals():
@@ -197,7 +193,10 @@ class _Run:
         if self.reports or not stopped:
             for slot in self.slots[len(self.reports) :]:
                 self.pass_over(slot)
-            written = self.save()
+            try:
+                written = self.save()
+            except NotebookError as error:
+                self.failure = f"{error}\n{self.failure}".rstrip()
         report = self.summary(time.perf_counter() - began)
         return RunResult(report, 130 if stopped else int(bool(self.failure)), self.failure, written)
 
@@ -256,7 +255,7 @@ class _Run:
             if not slot.skipped
         ]
         try:
-            self.take_warnings(await self.client.request("plan", _REPORT_PATIENCE, cells=cells))
+            self.take_warnings(await self.client.request("plan", _PATIENCE, cells=cells))
         except NoReply:
             self.warn("the kernel did not take the plan; cells are judged one by one")
 
@@ -294,6 +293,8 @@ class _Run:
                 except CellExecutionError as raised:
                     error = raised
             report.action = "failed" if error is not None else "executed"
+            if error is None and _only_comments(slot.cell.source):
+                report.action, report.notes = "not-run", ["only comments"]
             report = await self.fetch_report(slot, report)
         finally:
             if error is not None:
@@ -312,13 +313,14 @@ class _Run:
         if self.request.mode == "plain":
             return fallback
         try:
-            content = await self.client.request("report", _REPORT_PATIENCE)
+            content = await self.client.request("report", _PATIENCE)
             self.take_warnings(content)
             if content.get("status") == "ok":
-                return msgspec.convert(content, CellReport)
+                report = content.get("report")
+                return msgspec.convert(report, CellReport) if report is not None else fallback
             self.warn(f"{slot.name}: no report: {content.get('evalue', 'unknown error')}")
         except NoReply:
-            self.warn(f"{slot.name}: the kernel did not report within {_REPORT_PATIENCE:.0f} s")
+            self.warn(f"{slot.name}: the kernel did not report within {_PATIENCE:.0f} s")
         except msgspec.ValidationError as error:
             self.warn(f"{slot.name}: the kernel's report cannot be read: {error}")
         return fallback
@@ -431,6 +433,11 @@ class _Run:
         except NotebookError as error:
             self.saved_at = time.monotonic()
             self.warn(str(error))
+
+
+def _only_comments(source: str) -> bool:
+    lines = (line.strip() for line in source.splitlines())
+    return all(not line or line.startswith("#") for line in lines)
 
 
 def _why_skipped(cell: NotebookNode) -> str:

@@ -76,7 +76,7 @@ def spec_in_memory(mode: RunMode) -> KernelSpec:
     return KernelSpec(**kernel_json(mode, python=sys.executable))
 
 
-class FixedSpecs(KernelSpecManager):  # type: ignore[misc]
+class FixedSpecs(KernelSpecManager):
     """A kernelspec manager that knows exactly one spec, wherever Jupyter looks."""
 
     fixed: KernelSpec

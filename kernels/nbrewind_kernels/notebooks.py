@@ -135,6 +135,21 @@ def write_notebook(file: NotebookFile, target: Path | None = None) -> Path:
     return where
 
 
+def check_writable(target: Path) -> None:
+    """Find out before hours of work whether their result can be written.
+
+    Raises:
+        NotebookError: it cannot.
+    """
+    folder = target.resolve().parent
+    if target.is_dir():
+        raise NotebookError(f"{target} is a folder; name a file to write")
+    if not folder.is_dir():
+        raise NotebookError(f"{folder} does not exist; create it or write elsewhere with -o")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise NotebookError(f"{folder} cannot be written; use -o to write elsewhere")
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Put `data` at `path` in one step: afterwards the old or the new file is there, whole."""
     mode = None

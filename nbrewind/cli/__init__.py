@@ -1,4 +1,8 @@
-"""The `nbrewind` command."""
+"""The `nbrewind` command.
+
+Modules here are imported on every start, so they import nothing heavy; each
+command imports what it needs when it is called.
+"""
 
 from __future__ import annotations
 

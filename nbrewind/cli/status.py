@@ -1,0 +1,98 @@
+"""`nbrewind status`: what a replay would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nbrewind.cli.options import Environment, EnvPolicy, Json, Notebook, Store
+from nbrewind.cli.output import check_json, cut, seconds, table, write_json
+
+if TYPE_CHECKING:
+    from nbrewind.model.reports import StatusReport
+    from nbrewind_analysis.notebook_cell import NotebookCell
+
+
+def code_cells(notebook: Path) -> list[NotebookCell]:
+    """The code cells of a notebook that a run would send to the kernel.
+
+    Raises:
+        NotebookError: it cannot be read.
+    """
+    from nbrewind_analysis.notebook_cell import NotebookCell
+    from nbrewind_kernels.notebooks import cell_policy, read_notebook, tags_of
+
+    return [
+        NotebookCell(
+            index=index,
+            id=str(cell.get("id", "")),
+            source=cell.source,
+            policy=cell_policy(cell.source, cell.metadata),
+        )
+        for index, (_, cell) in enumerate(read_notebook(notebook).code_cells())
+        if cell.source.strip() and "skip-execution" not in tags_of(cell)
+    ]
+
+
+def status(
+    notebook: Notebook,
+    store: Store = None,
+    json: Json = None,
+    env: Environment = EnvPolicy.RERUN,
+) -> None:
+    """Tell without running anything which cells a replay would reuse, and why not the others."""
+    check_json(json)
+    report = _forecast(notebook, store, env)
+    if json is not None:
+        write_json(report, json)
+    if json == "-":
+        return
+    lines = {cell.index: cell.line for cell in code_cells(notebook)}
+    rows = [
+        (
+            str(cell.index),
+            cell.status,
+            seconds(cell.recorded_seconds),
+            cut(lines.get(cell.index, ""), 40),
+            "; ".join(map(str, cell.reasons)),
+        )
+        for cell in report.cells
+    ]
+    if rows:
+        table([("cell", "", "took", "", "why"), *rows], right=frozenset({0, 2}))
+    typer.echo(
+        f"reusable {report.reusable}, would run {report.would_run}, may run {report.may_run}"
+    )
+
+
+def _forecast(notebook: Path, store: Path | None, env: EnvPolicy) -> StatusReport:
+    from nbrewind.cli.store import find_store
+    from nbrewind.model.reasons import Reason
+    from nbrewind.model.reports import CellStatus, StatusReport
+    from nbrewind.store.local import open_store
+    from nbrewind_analysis.forecast import forecast
+
+    cells = code_cells(notebook)
+    place = find_store(notebook, store)
+    if not place.exists():
+        never = Reason("never-run", detail=f"there is no store at {place}")
+        report = StatusReport(
+            notebook="",
+            reusable=0,
+            would_run=len(cells),
+            may_run=0,
+            cells=[
+                CellStatus(index=cell.index, id=cell.id, status="would-run", reasons=[never])
+                for cell in cells
+            ],
+        )
+    else:
+        opened = open_store(place, create=False, read_only=True)
+        try:
+            report = forecast(cells, opened, notebook.resolve().parent, env.value)
+        finally:
+            opened.close()
+    report.notebook = str(notebook.resolve())
+    return report
