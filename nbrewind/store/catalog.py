@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from nbrewind.errors import ObjectDamaged
@@ -139,21 +139,29 @@ class Catalog:
         if not self._read_only and len(self._indexes) >= SEGMENT_PACKS:
             self._write_segment()
 
-    def counts(self) -> tuple[int, dict[int, int]]:
-        """Number of readable packs, and of distinct objects by kind."""
+    def everything(self) -> Iterator[Location]:
+        """Every copy of every object in readable packs."""
         self.complete()
-        kinds: dict[ObjectId, int] = {}
-        packs: set[ObjectId] = set(self._indexes) & self._on_disk
-        for pack in packs:
+        seen: set[ObjectId] = set()
+        for pack in self._indexes.keys() & self._on_disk:
+            seen.add(pack)
             index = self._indexes[pack]
             for number in range(len(index) // ENTRY.size):
-                entry = entry_at(index, number)
-                kinds[entry.oid] = entry.kind
+                yield Location(pack, entry_at(index, number))
         for segment in self._segments.values():
+            fresh = (self._on_disk - seen).intersection(segment.packs)
             for entry in segment:
-                if segment.packs[entry.pack] in self._on_disk:
-                    kinds[entry.oid] = entry.kind
-                    packs.add(segment.packs[entry.pack])
+                if segment.packs[entry.pack] in fresh:
+                    yield Location(segment.packs[entry.pack], entry)
+            seen |= fresh
+
+    def counts(self) -> tuple[int, dict[int, int]]:
+        """Number of readable packs, and of distinct objects by kind."""
+        kinds: dict[ObjectId, int] = {}
+        packs: set[ObjectId] = set()
+        for place in self.everything():
+            kinds[place.entry.oid] = place.entry.kind
+            packs.add(place.pack)
         totals: dict[int, int] = {}
         for kind in kinds.values():
             totals[kind] = totals.get(kind, 0) + 1

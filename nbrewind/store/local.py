@@ -166,6 +166,26 @@ class LocalStore(Store):
                     _log.debug("%s stays until the next opening: %s", self._session[1], exc)
             self._session = None
 
+    # What a check needs of the store.
+
+    def packs(self) -> tuple[dict[ObjectId, list[Location]], dict[ObjectId, str]]:
+        """The objects in each readable pack; of the others, what is wrong with each."""
+        with self._lock:
+            self.refresh()
+            found: dict[ObjectId, list[Location]] = {}
+            for place in self._catalog.everything():
+                found.setdefault(place.pack, []).append(place)
+            return found, dict(self._catalog.damaged)
+
+    def damaged_refs(self) -> dict[str, str]:
+        """Files of refs that were skipped, with what is wrong with each."""
+        with self._lock:
+            return {self._refs.path(place): why for place, why in self._refs.damaged.items()}
+
+    def read_copy(self, place: Location) -> bytes:
+        """One copy of an object; raises as `get`."""
+        return self._reader.read(place)
+
     # What a commit needs of the store.
 
     def packs_with(self, oid: ObjectId) -> list[ObjectId]:

@@ -72,8 +72,9 @@ class RefIndex:
         """The number after the last one seen of a lineage."""
         return self._last.get(lineage, -1) + 1
 
-    def __len__(self) -> int:
-        return len(self._found)
+    def path(self, place: Place) -> str:
+        """The file of a ref."""
+        return os.path.join(self._root, place[0], refs.file_name(place[1]))
 
     def _stored(self, place: Place, trusted: frozenset[bytes]) -> StoredRef:
         body, signed = self._found[place]
@@ -88,7 +89,7 @@ class RefIndex:
         return StoredRef(body=body, key=signed.key, trusted=believed)
 
     def _read(self, place: Place) -> None:
-        path = os.path.join(self._root, place[0], refs.file_name(place[1]))
+        path = self.path(place)
         try:
             with open(path, "rb", buffering=0) as file:
                 content = file.read()
