@@ -61,6 +61,7 @@ class Catalog:
         self._places: dict[ObjectId, list[tuple[ObjectId, int]]] = {}
         self._segments: dict[str, Segment] = {}
         self._in_segments: set[ObjectId] = set()
+        self._useless: set[str] = set()
         self._bad: set[tuple[ObjectId, ObjectId]] = set()
         self.damaged: dict[ObjectId, str] = {}
         """Packs that were skipped, with a sentence about why."""
@@ -131,6 +132,8 @@ class Catalog:
                 self.damaged.pop(pack, None)
         names = [_pack_name(folder, name) for folder, name in added]
         self._on_disk.update(pack for pack in names if pack is not None)
+        for pack in list(self.damaged):
+            self._load(pack)  # another writer may have replaced it
         if self._missing():
             self._read_segments()
         for pack in self._missing():
@@ -191,7 +194,8 @@ class Catalog:
         except FileNotFoundError:
             self._on_disk.discard(pack)
         except (OSError, ObjectDamaged) as exc:
-            _log.warning("the pack %s was skipped: %s", path, exc)
+            if pack not in self.damaged:
+                _log.warning("the pack %s was skipped: %s", path, exc)
             self.damaged[pack] = f"the pack {path} was skipped: {exc}"
 
     def _read_segments(self) -> None:
@@ -200,15 +204,17 @@ class Catalog:
         except OSError:
             return
         for name in names:
-            if name in self._segments:
+            if name in self._segments or name in self._useless:
                 continue
             try:
                 segment = segments.read(os.path.join(self._idx, name))
             except (OSError, ObjectDamaged) as exc:
                 _log.info("the index segment %s was skipped: %s", name, exc)
+                self._useless.add(name)
                 continue
-            # One that adds nothing only makes lookups slower.
-            if not self._in_segments.issuperset(segment.packs):
+            if self._in_segments.issuperset(segment.packs):
+                self._useless.add(name)  # it would only make lookups slower
+            else:
                 self._segments[name] = segment
                 self._in_segments.update(segment.packs)
 
@@ -217,7 +223,7 @@ class Catalog:
         indexes = {pack: self._indexes[pack] for pack in self._indexes if pack in self._on_disk}
         superseded: list[str] = []
         if len(self._segments) + 1 >= MOST_SEGMENTS:
-            superseded = list(self._segments)
+            superseded = [*self._segments, *self._useless]
             for segment in self._segments.values():
                 for pack, index in segments.split(segment).items():
                     if pack in self._on_disk:
@@ -235,7 +241,8 @@ class Catalog:
             return
         for old in superseded:
             discard(os.path.join(self._idx, old))
-            del self._segments[old]
+            self._segments.pop(old, None)
+            self._useless.discard(old)
         self._segments[name] = Segment(content)
         self._in_segments.update(indexes)
         self._indexes.clear()

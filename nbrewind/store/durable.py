@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import sys
 from collections.abc import Iterator, Sequence
 
 from nbrewind.errors import StoreNotWritable
@@ -24,6 +26,7 @@ _ADVICE = {
     errno.ENOENT: "the directory disappeared while it was in use",
 }
 
+_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.ENOTTY}
 _FILE_MODE = 0o666  # umask decides
 _MOST_PIECES = 512  # below every system's IOV_MAX
 
@@ -64,6 +67,14 @@ def write_all(fd: int, pieces: Sequence[bytes | bytearray | memoryview]) -> None
 
 def sync_file(fd: int) -> None:
     """Make a file's content durable."""
+    if sys.platform == "darwin":
+        # There fsync stops at the drive's cache, and some file systems know only fsync.
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+        except OSError as exc:
+            if exc.errno not in _UNSUPPORTED:
+                raise
     os.fsync(fd)
 
 
@@ -74,7 +85,7 @@ def sync_directory(path: str) -> None:
         os.fsync(fd)
     except OSError as exc:
         # Some network and user-space file systems have no fsync of directories.
-        if exc.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+        if exc.errno not in _UNSUPPORTED:
             raise
     finally:
         os.close(fd)

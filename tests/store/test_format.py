@@ -11,7 +11,7 @@ import pytest
 
 from nbrewind.errors import StoreFormatError
 from nbrewind.model.blobs import LEAF_BYTES
-from nbrewind.store import open_store
+from nbrewind.store import open_store, trust
 from nbrewind.store.packs import read_index, scan
 from nbrewind.testing.store_conformance import commit, ref_body
 
@@ -118,3 +118,62 @@ def test_a_creation_that_was_interrupted_is_completed(tmp_path: Path) -> None:
     (tmp_path / "CONFIG.tmp-0123").write_bytes(b"{")
     (tmp_path / "packs").mkdir()
     assert commit(open_store(tmp_path), b"x").body.seq == 0
+
+
+def test_a_lookup_reads_one_index_and_verifies_one_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    for number in range(20):
+        commit(store, str(number).encode(), source_digest=str(number))
+    indexes: list[str] = []
+    signatures: list[bytes] = []
+    real = trust.verify
+
+    def read(path: str, name: bytes) -> bytes:
+        indexes.append(path)
+        return read_index(path, name)
+
+    def verify(body: bytes, key: bytes, signature: bytes) -> bool:
+        signatures.append(signature)
+        return real(body, key, signature)
+
+    monkeypatch.setattr("nbrewind.store.catalog.read_index", read)
+    monkeypatch.setattr(trust, "verify", verify)
+    fresh = open_store(tmp_path)
+    for _ in range(2):
+        (ref,) = fresh.refs("7")
+        assert fresh.get(ref.body.record) == b"7"
+    assert (len(indexes), len(signatures)) == (1, 1)
+
+
+def test_index_segments_spare_the_packs_and_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbrewind.store.catalog.SEGMENT_PACKS", 5)
+    monkeypatch.setattr("nbrewind.store.catalog.MOST_SEGMENTS", 3)
+    for number in range(40):
+        store = open_store(tmp_path)
+        commit(store, str(number).encode())
+        store.info()
+    assert 1 <= len(list((tmp_path / "idx").iterdir())) <= 3
+    indexes: list[str] = []
+    monkeypatch.setattr(
+        "nbrewind.store.catalog.read_index",
+        lambda path, name: indexes.append(path) or read_index(path, name),
+    )
+    assert open_store(tmp_path).info().objects["record"] == 40
+    assert len(indexes) < 5
+
+
+def test_packs_that_are_gone_are_not_found_through_a_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbrewind.store.catalog.SEGMENT_PACKS", 1)
+    oid = commit(open_store(tmp_path), b"content").body.record
+    open_store(tmp_path).info()
+    for pack in (tmp_path / "packs").rglob("*.pack"):
+        pack.unlink()
+    store = open_store(tmp_path)
+    assert not store.has([oid])
+    assert store.info().objects["record"] == 0

@@ -1,0 +1,75 @@
+"""L4: power may fail between any two steps, so their order is what makes a commit durable."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbrewind.store import open_store
+from nbrewind.testing.store_conformance import commit, ref_body
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What happens to files from now on, each with its path below the store."""
+    seen: list[tuple[str, str]] = []
+    root = str(tmp_path)
+
+    def short(path: str) -> str:
+        parts = os.path.relpath(path, root).split("/")
+        return parts[0] if len(parts) == 1 else f"{parts[0]}/…/{Path(path).suffix or 'directory'}"
+
+    def fsync(fd: int) -> None:
+        seen.append(("fsync", short(os.readlink(f"/proc/self/fd/{fd}"))))
+
+    def rename(source: str, target: str) -> None:
+        seen.append(("rename", short(target)))
+        os.replace(source, target)
+
+    real = os.link
+
+    def link(source: str, target: str) -> None:
+        seen.append(("link", short(target)))
+        real(source, target)
+
+    commit(open_store(tmp_path), b"first")  # makes the key and the lineage's directory
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(os, "link", link)
+    return seen
+
+
+DURABLE_REF = [
+    ("fsync", "tmp/…/.ref"),
+    ("link", "refs/…/.ref"),
+    ("fsync", "refs/…/directory"),
+]
+
+
+def test_objects_are_durable_before_their_names_and_those_before_the_ref(
+    tmp_path: Path, steps: list[tuple[str, str]]
+) -> None:
+    commit(open_store(tmp_path), b"second")
+    assert steps == [
+        ("fsync", "tmp/…/.pack"),
+        ("fsync", "packs"),  # a new folder below it
+        ("rename", "packs/…/.pack"),
+        ("fsync", "packs/…/directory"),
+        *DURABLE_REF,
+    ]
+
+
+def test_names_of_other_writers_packs_are_durable_before_a_ref_relies_on_them(
+    tmp_path: Path, steps: list[tuple[str, str]]
+) -> None:
+    store = open_store(tmp_path)
+    for expected in ([("fsync", "packs/…/directory"), *DURABLE_REF], DURABLE_REF):
+        steps.clear()
+        writer = store.begin()
+        writer.commit(ref_body(writer.put("record", b"first")))
+        assert steps == expected
