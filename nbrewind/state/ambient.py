@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 from nbrewind.model.versions import ENTROPY, Version, lineage_version
 from nbrewind.state.import_watch import ImportWatch
 from nbrewind.state.library_settings import library_settings
-from nbrewind.state.locations import is_library_file
 from nbrewind.state.providers import START, Provider
 from nbrewind.state.rng import generators
 from nbrewind.state.settings import process_settings
@@ -57,12 +55,15 @@ class AmbientTracker:
     Args:
         root: The notebook's folder; paths inside it are versioned relative to it.
         plugins: Whether to load providers of other packages.
+        imports: The session's watch over imports; by default one of its own.
 
     Nothing here raises: a provider that fails has a version nothing else has, so that
     cells which depend on it are executed again (law L6).
     """
 
-    def __init__(self, root: Path, *, plugins: bool = True) -> None:
+    def __init__(
+        self, root: Path, *, plugins: bool = True, imports: ImportWatch | None = None
+    ) -> None:
         root = root.resolve()
         known: list[Provider] = [*generators(), *process_settings(root), *library_settings()]
         if plugins:
@@ -75,28 +76,24 @@ class AmbientTracker:
         self._before: dict[str, Version] = {}
         self._complained: set[str] = set()
         self._token = os.urandom(8).hex()
-        self._watch = ImportWatch(
-            {provider.module for provider in known if provider.module},
-            self._imported,
-            lambda spec: is_library_spec(spec, root),
-            self._before_library,
-            self._after_library,
-        )
         for provider in known:
             self._notice(provider)
-        self._watch.install()
+        self.imports = imports or ImportWatch(root)
+        self.imports.after({provider.module for provider in known} - {""}, self._imported)
+        self.imports.around(self._before_library, self._after_library, libraries_only=True)
 
     def close(self) -> None:
         """Stop watching imports."""
-        self._watch.uninstall()
+        self.imports.close()
 
     def versions(self) -> dict[str, Version]:
         """The present version of every provider, imported or not."""
         return {name: self._version(provider) for name, provider in self.providers.items()}
 
-    def begin(self) -> None:
-        """Remember the versions before a run."""
+    def begin(self) -> dict[str, Version]:
+        """Remember, and return, the versions before a run."""
         self._before = self.versions()
+        return self._before
 
     def end(self) -> list[Moved]:
         """What the run changed."""
@@ -234,11 +231,6 @@ class AmbientTracker:
         if (key := f"{provider.name}:{verb}") not in self._complained:
             self._complained.add(key)
             log.warning("ambient state %s: cannot %s it", provider.name, verb, exc_info=True)
-
-
-def is_library_spec(spec: ModuleSpec, root: Path) -> bool:
-    """Whether a module about to be imported is none of the project's own."""
-    return not spec.has_location or spec.origin is None or is_library_file(spec.origin, root)
 
 
 def _plugins() -> list[Provider]:

@@ -6,14 +6,21 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from nbrewind.model.records import Environment
 from nbrewind.state.audit import unheard
 
 _Stamp = tuple[tuple[str, int], ...]
-_Owners = dict[str, dict[str, str]]
 
-_known: tuple[_Stamp, _Owners] | None = None
+
+@dataclass(frozen=True)
+class _Installed:
+    owners: dict[str, dict[str, str]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+_known: tuple[_Stamp, _Installed] | None = None
 
 
 def environment(modules: Iterable[str]) -> Environment:
@@ -29,18 +36,37 @@ def environment(modules: Iterable[str]) -> Environment:
     for top in tops:
         distributions.update(owners.get(top, {}))
     return Environment(
-        python=f"{sys.version_info.major}.{sys.version_info.minor}",
-        machine=platform.machine(),
+        python=python_version(),
+        machine=machine(),
         distributions=dict(sorted(distributions.items())),
     )
 
 
-def owners_of_modules() -> _Owners:
+def python_version() -> str:
+    """The interpreter's `major.minor`."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def machine() -> str:
+    """The machine's architecture, as `platform` names it."""
+    return platform.machine()
+
+
+def distribution_version(name: str) -> str:
+    """Version of an installed distribution by its normalised name; empty if not installed."""
+    return _installed().versions.get(name, "")
+
+
+def owners_of_modules() -> dict[str, dict[str, str]]:
     """Top-level module → its distributions (several for namespace packages) and versions.
 
     Read from the metadata of all distributions on `sys.path`, and again when a package
     folder changes (`%pip install`).
     """
+    return _installed().owners
+
+
+def _installed() -> _Installed:
     global _known
     with unheard():
         stamp = _stamp()
@@ -59,9 +85,8 @@ def _stamp() -> _Stamp:
     return tuple(stamp)
 
 
-def _read(folders: Iterable[str]) -> _Owners:
-    owners: _Owners = {}
-    seen: set[str] = set()
+def _read(folders: Iterable[str]) -> _Installed:
+    installed = _Installed()
     for folder in folders:
         if not os.path.isdir(folder):
             continue
@@ -73,12 +98,12 @@ def _read(folders: Iterable[str]) -> _Owners:
             name, _, version = entry.rpartition(".")[0].partition("-")
             name = name.replace("_", "-").replace(".", "-").lower()
             version = version.split("-py3")[0]
-            if not version or name in seen:
+            if not version or name in installed.versions:
                 continue  # the first on `sys.path` is the one that is imported
-            seen.add(name)
+            installed.versions[name] = version
             for top in _top_levels(os.path.join(folder, entry)):
-                owners.setdefault(top, {})[name] = version
-    return owners
+                installed.owners.setdefault(top, {})[name] = version
+    return installed
 
 
 def _top_levels(info: str) -> set[str]:

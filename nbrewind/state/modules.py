@@ -193,7 +193,7 @@ class LocalModules:
         if loaded is None:
             return names
         for value in list(vars(loaded).values()):
-            if isinstance(value, ModuleType):
+            if issubclass(type(value), ModuleType):
                 names.add(value.__name__)
             else:
                 owner = _owner(value)
@@ -205,9 +205,10 @@ class LocalModules:
 
 def _owner(value: object) -> str | None:
     """The module that defines a function or class, or an object's class."""
-    # Asking any other object could run code of its own.
-    defined = isinstance(value, type | FunctionType)
-    owner = value.__module__ if defined else type(value).__module__
+    # Asking any other object, even for its `__class__`, could run code of its own.
+    kind: Any = type(value)
+    definition: Any = value if issubclass(kind, type | FunctionType) else kind
+    owner = definition.__module__
     return owner if isinstance(owner, str) else None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbrewind.state.environment import environment, owners_of_modules
+from nbrewind.state.environment import distribution_version, environment, owners_of_modules
 
 
 def test_installed_owners_of_modules_are_told_with_their_versions() -> None:
@@ -49,6 +49,8 @@ def test_a_newly_installed_distribution_is_found(
     )
     assert environment(["nbr_dist.a", "_nbr_speedups"]).distributions == {"nbr-dist": "1.2"}
     assert "bin" not in owners_of_modules()
+    assert distribution_version("nbr-dist") == "1.2"
+    assert distribution_version("nbr-none") == ""
 
 
 def test_namespace_packages_have_several_owners(

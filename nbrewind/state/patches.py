@@ -1,0 +1,163 @@
+"""Notice that code added attributes to modules or classes of others.
+
+`tqdm.pandas()` gives `DataFrame` a new method, `math.tau2 = 1` a module a new name: only
+running the cell again brings that back. Sizes of namespaces are compared, nothing is
+copied. Replacing an attribute keeps the size and is not seen here.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, TypeGuard
+
+from nbrewind.state.locations import is_library_file
+
+_HEAP_TYPE = 1 << 9
+_IMMUTABLE_TYPE = 1 << 8
+_NOTEBOOK = ("__main__", "__mp_main__")
+_OURS = ("nbrewind", "debugpy", "pydevd", "_pydev")
+_ERROR_DISPLAY = frozenset({"last_type", "last_value", "last_traceback", "last_exc"})
+
+_class_space = type.__dict__["__dict__"].__get__
+"""The namespace of a class, past what its metaclass says."""
+
+
+class PatchWatch:
+    """Sizes of the namespaces of all loaded modules and of their classes.
+
+    Args:
+        root: The notebook's folder: in modules of the project every new global counts,
+            in those of libraries not such as their own functions set.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, tuple[ModuleType, int]] = {}
+        """Modules that were searched for classes, and their size then."""
+        self._places: dict[int, int] = {}
+        """Identity of an owner to its position in the lists below."""
+        self._owners: list[ModuleType | type] = []
+        self._spaces: list[Mapping[str, Any]] = []
+        self._sizes: list[int] = []
+
+    def begin(self) -> None:
+        """Take the present sizes, also of what was loaded since the last time."""
+        for name, module in list(sys.modules.items()):
+            if not isinstance(module, ModuleType):
+                continue
+            known = self._known.get(name)
+            size = len(module.__dict__)
+            if known is not None and known[0] is module and known[1] == size:
+                continue
+            if name in _NOTEBOOK or name.startswith(_OURS):
+                continue
+            self._known[name] = (module, size)
+            self._own(module, module.__dict__)
+            for value in list(module.__dict__.values()):
+                if _is_class(value) and _is_patchable(value):
+                    self._own(value, _class_space(value))
+        self._sizes = list(map(len, self._spaces))
+
+    def changes(self) -> list[str]:
+        """Patches since `begin`: `patch:` and the dotted name of what was added.
+
+        A removal cannot be named and is told as `patch:owner.(removed)`.
+        """
+        sizes = list(map(len, self._spaces))
+        if sizes == self._sizes:
+            return []
+        found: list[str] = []
+        for position, (before, after) in enumerate(zip(self._sizes, sizes, strict=True)):
+            if before != after:
+                owner, space = self._owners[position], self._spaces[position]
+                found += (f"patch:{name}" for name in self._patches(owner, space, before))
+        return found
+
+    def _own(self, owner: ModuleType | type, space: Mapping[str, Any]) -> None:
+        # Owners are kept alive, so an identity stays theirs.
+        if id(owner) not in self._places:
+            self._places[id(owner)] = len(self._owners)
+            self._owners.append(owner)
+            self._spaces.append(space)
+
+    def _patches(
+        self, owner: ModuleType | type, space: Mapping[str, Any], before: int
+    ) -> Iterator[str]:
+        is_module = isinstance(owner, ModuleType)
+        name = owner.__name__ if is_module else f"{owner.__module__}.{owner.__qualname__}"
+        if len(space) < before:
+            yield f"{name}.(removed)"
+            return
+        for added in list(space)[before:]:  # namespaces keep the order of insertion
+            value = space[added]
+            if added.startswith("_") and not _is_from_notebook(value):
+                continue  # caches and bookkeeping
+            if isinstance(owner, ModuleType) and self._is_own_doing(owner, added, value):
+                continue
+            yield f"{name}.{added}"
+
+    def _is_own_doing(self, module: ModuleType, name: str, value: object) -> bool:
+        """Whether a module's new global is no patch: a submodule, or set by itself when used."""
+        if isinstance(value, ModuleType):
+            return value.__name__ in sys.modules
+        if module is sys and name in _ERROR_DISPLAY:
+            return True
+        path = vars(module).get("__file__")
+        if isinstance(path, str) and not is_library_file(os.path.abspath(path), self._root):
+            return False
+        if "__getattr__" in vars(module) and _top(_origin(value)) == _top(module.__name__):
+            return True  # imports its parts when they are first asked for
+        return any(_sets_global(code, name) for code in _codes(module))
+
+
+def _is_class(value: object) -> TypeGuard[type]:
+    """As `isinstance(value, type)`, which would ask `__class__` of proxies that warn or load."""
+    return issubclass(type(value), type)
+
+
+def _is_patchable(cls: type) -> bool:
+    flags = cls.__flags__
+    if not flags & _HEAP_TYPE or flags & _IMMUTABLE_TYPE:
+        return False
+    return isinstance(cls.__module__, str) and not cls.__module__.startswith((*_NOTEBOOK, *_OURS))
+
+
+def _origin(value: object) -> str:
+    """The module that defines a function, class or property; empty for plain values."""
+    if isinstance(value, property):
+        value = value.fget
+    if isinstance(value, classmethod | staticmethod):
+        value = value.__func__
+    origin = value.__module__ if isinstance(value, FunctionType | type) else None
+    return origin if isinstance(origin, str) else ""
+
+
+def _is_from_notebook(value: object) -> bool:
+    return _origin(value) in _NOTEBOOK
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _codes(module: ModuleType) -> Iterator[CodeType]:
+    """Code of a module's functions and of the methods of its classes."""
+    for value in list(vars(module).values()):
+        members = list(_class_space(value).values()) if _is_class(value) else [value]
+        for member in members:
+            inner = getattr(member, "__func__", member)
+            if isinstance(inner, FunctionType) and inner.__globals__ is vars(module):
+                yield inner.__code__
+
+
+def _sets_global(code: CodeType, name: str) -> bool:
+    if name in code.co_names and any(
+        step.opname == "STORE_GLOBAL" and step.argval == name for step in dis.get_instructions(code)
+    ):
+        return True
+    return any(_sets_global(c, name) for c in code.co_consts if isinstance(c, CodeType))
