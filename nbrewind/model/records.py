@@ -113,6 +113,8 @@ class Writes(msgspec.Struct, frozen=True, omit_defaults=True):
     """Every co-variable that is new, changed or regrouped, whole."""
     written: tuple[str, ...] = ()
     """The names among them that the run stored or whose value it changed."""
+    rebound: tuple[str, ...] = ()
+    """The names among `written` that were bound anew, so their former value is of no account."""
     deleted: tuple[str, ...] = ()
 
 

@@ -48,7 +48,7 @@ class EffectTracker:
             self._resume()
 
     def end(self) -> SessionEffects:
-        """What the run added."""
+        """What the run added; imports in the order in which they ended."""
         imported = tuple(
             name
             for name, module in list(sys.modules.items())

@@ -61,6 +61,8 @@ class EntityTable:
     def __init__(self) -> None:
         self._objects: dict[str, weakref.ref[Any]] = {}
         self._ids: dict[int, tuple[str, weakref.ref[Any]]] = {}
+        self.fresh: set[str] = set()
+        """Entities that were bound to an object since this set was cleared last."""
 
     def get(self, entity: str) -> Any | None:
         """The live object with this id, or None."""
@@ -98,6 +100,7 @@ class EntityTable:
         if former is not None and former is not obj:
             self._ids.pop(id(former), None)
         ref = weakref.ref(obj)
+        self.fresh.add(entity)
         self._objects[entity] = ref
         self._ids[id(obj)] = (entity, ref)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nbrewind.state.locations import is_library_file
+from nbrewind.state.locations import is_library_file, library_folders
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,8 @@ class ImportWatch(MetaPathFinder):
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
+        # Finding the folders out imports modules, which must not happen inside a cell.
+        library_folders(self._root)
         self._after: dict[str, list[Callable[[str], None]]] = {}
         self._around: list[_Around] = []
         self._here = threading.local()

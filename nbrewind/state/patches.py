@@ -11,6 +11,7 @@ import dis
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
@@ -112,7 +113,13 @@ class PatchWatch:
             return False
         if "__getattr__" in vars(module) and _top(_origin(value)) == _top(module.__name__):
             return True  # imports its parts when they are first asked for
-        return any(_sets_global(code, name) for code in _codes(module))
+        if any(_sets_global(code, name) for code in _codes(module)):
+            return True
+        siblings = [m for m, _ in self._known.values() if _top(m.__name__) == _top(module.__name__)]
+        owner = module.__name__.rpartition(".")[2]
+        return any(
+            _sets_attribute(code, owner, name) for sibling in siblings for code in _codes(sibling)
+        )
 
 
 def _is_class(value: object) -> TypeGuard[type]:
@@ -156,8 +163,19 @@ def _codes(module: ModuleType) -> Iterator[CodeType]:
 
 
 def _sets_global(code: CodeType, name: str) -> bool:
+    """Whether code assigns a global."""
     if name in code.co_names and any(
         step.opname == "STORE_GLOBAL" and step.argval == name for step in dis.get_instructions(code)
     ):
         return True
     return any(_sets_global(c, name) for c in code.co_consts if isinstance(c, CodeType))
+
+
+def _sets_attribute(code: CodeType, owner: str, name: str) -> bool:
+    """Whether code assigns `owner.name`."""
+    if name in code.co_names and owner in (*code.co_names, *code.co_varnames):
+        steps = list(dis.get_instructions(code))
+        for loaded, step in pairwise(steps):
+            if (step.opname, step.argval, loaded.argval) == ("STORE_ATTR", name, owner):
+                return True
+    return any(_sets_attribute(c, owner, name) for c in code.co_consts if isinstance(c, CodeType))

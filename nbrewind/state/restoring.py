@@ -38,6 +38,8 @@ class Restore:
         self.namespace = namespace
         self.entities = entities
         self.need_entity = need_entity
+        self.is_lazy: Callable[[str], bool] = lambda entity: False
+        """Whether an entity that is alive has a stored state still to be loaded into it."""
         self.codes: Mapping[str, bytes] = {}
         self.python = PYTHON
         self.frame_references: dict[int, tuple[Any, Any]] = {}
@@ -46,7 +48,9 @@ class Restore:
     def entity(self, entity: str) -> Any:
         """The live object of an entity."""
         found = self.entities.get(entity)
-        return self.need_entity(entity) if found is None else found
+        if found is None or self.is_lazy(entity):
+            return self.need_entity(entity)
+        return found
 
     def bind(self, entity: str, obj: Any) -> None:
         """Make `obj` the live object of an entity."""

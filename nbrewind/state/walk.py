@@ -63,7 +63,9 @@ def walk(value: Any, namespace: dict[str, Any], identify: Callable[[Any], str]) 
     return seen
 
 
-def _parts(obj: Any, namespace: dict[str, Any], seen: Walk, identify: Callable[[Any], str]) -> list[Any]:
+def _parts(
+    obj: Any, namespace: dict[str, Any], seen: Walk, identify: Callable[[Any], str]
+) -> list[Any]:
     if isinstance(obj, types.ModuleType):
         seen.modules.add(obj.__name__)
         return []
@@ -96,7 +98,10 @@ def _parts(obj: Any, namespace: dict[str, Any], seen: Walk, identify: Callable[[
 
 
 def _parts_of_function(
-    function: types.FunctionType, namespace: dict[str, Any], seen: Walk, identify: Callable[[Any], str]
+    function: types.FunctionType,
+    namespace: dict[str, Any],
+    seen: Walk,
+    identify: Callable[[Any], str],
 ) -> list[Any]:
     if is_entity_function(function, namespace):
         seen.entities[identify(function)] = function

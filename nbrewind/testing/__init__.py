@@ -1,1 +1,1 @@
-"""What tests of NBRewind and of code built on it use; part of the package on purpose."""
+"""For tests, ours and those of plug-ins: a shell without IPython, stores in memory, oracles."""

@@ -1,0 +1,56 @@
+"""What a cell can reach: its own names, and through them everything its code may call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbrewind_analysis.cells import Cell
+from nbrewind_analysis.table import Closure, VersionTable
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A cell set against the version table of the moment before it runs."""
+
+    closure: Closure
+    may_store: frozenset[str]
+    must_store: frozenset[str]
+    must_delete: frozenset[str]
+    everything: bool
+    """It may read and write names that nothing tells in advance."""
+
+    @property
+    def names(self) -> set[str]:
+        """Names and entities that exist and may be read."""
+        return self.closure.names
+
+
+def reach(cell: Cell, table: VersionTable) -> Reach:
+    """Work out what a cell can reach.
+
+    A function that the cell defines and does not call itself may still be called by an
+    older one that looks it up; then what it loads counts as well.
+    """
+    names = cell.names
+    seeds = set(names.reads)
+    stores = set(names.stores) | set(names.deletes)
+    dynamic = names.dynamic
+    waiting = dict(names.latent)
+    while True:
+        closure = table.closure(seeds, dynamic=dynamic)
+        called = [n for n in waiting if n in closure.names or n in closure.absent]
+        if not called:
+            break
+        for name in called:
+            latent = waiting.pop(name)
+            seeds |= latent.loads
+            stores |= latent.stores
+            dynamic = dynamic or latent.dynamic
+    everything = closure.dynamic or names.star_import
+    return Reach(
+        closure,
+        frozenset(stores | closure.stores),
+        names.definite_stores,
+        names.definite_deletes,
+        everything,
+    )

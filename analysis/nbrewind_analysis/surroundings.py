@@ -1,0 +1,65 @@
+"""The surroundings of a notebook: files, local modules and installed distributions as they are."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from pathlib import Path
+
+from nbrewind.model.records import ExecutionRecord, ModuleRead
+from nbrewind.model.versions import PRESENT, Version
+from nbrewind.state.digests import current_version
+from nbrewind.state.modules import LocalModules
+from nbrewind.store.abc import Store
+
+from nbrewind_analysis.equality import Equality
+from nbrewind_analysis.table import VersionTable
+
+
+class DiskSurroundings:
+    """What validity compares records with, read from this machine as it is now."""
+
+    def __init__(self, root: Path, store: Store | None) -> None:
+        self.root = root
+        self.modules = LocalModules(root)
+        self._equality = Equality(store)
+        self._files: dict[str, Version] = {}
+        self._distributions: dict[str, str] = {}
+        self._platform = f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine()
+
+    def forget(self) -> None:
+        """Files may have changed: look again."""
+        self._files.clear()
+
+    def file(self, path: str, recorded: Version) -> Version:
+        """Version of a file or folder on disk now; files do not change between two cells."""
+        key = f"{path}\0{recorded == PRESENT}"
+        known = self._files.get(key)
+        if known is None:
+            full = path if path.startswith("/") else str(self.root / path)
+            known = self._files[key] = current_version(full, recorded)
+        return known
+
+    def module(self, read: ModuleRead) -> Version:
+        """Version of a local module as loaded in this process, else as on disk."""
+        return self.modules.on_disk(read)
+
+    def distribution(self, name: str) -> str:
+        """Installed version of a distribution; empty if it is not installed."""
+        known = self._distributions.get(name)
+        if known is None:
+            try:
+                known = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                known = ""
+            self._distributions[name] = known
+        return known
+
+    def platform(self) -> tuple[str, str]:
+        """Python `major.minor` and machine."""
+        return self._platform
+
+    def equivalent(self, record: ExecutionRecord, name: str, table: VersionTable) -> bool:
+        """Whether two stored values are equal although their streams differ."""
+        return self._equality.equal(record, name, table)

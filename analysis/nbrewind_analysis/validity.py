@@ -1,0 +1,256 @@
+"""Validity: whether a record's inputs are those that are current now.
+
+`Situation` holds the current versions; `mismatches` compares a record with them
+and names every difference; `Situation.apply` does to the versions what the
+record's run did. None of this touches a value: the same code serves a live
+kernel and `nbrewind status`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from nbrewind.model.records import UNSAFE_FLAGS, ExecutionRecord, ModuleRead, Result
+from nbrewind.model.reasons import Reason
+from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
+
+from nbrewind_analysis.table import VersionTable
+
+EnvironmentPolicy = Literal["rerun", "accept"]
+
+START: Version = "start"
+"""Version of a setting that the notebook has not changed."""
+
+RESULT_NAMES = ("_", "__", "___")
+
+
+class Surroundings(Protocol):
+    """Where versions of things outside the notebook's state come from."""
+
+    def file(self, path: str, recorded: Version) -> Version:
+        """Version of a file or folder on disk now, to compare with a recorded one."""
+
+    def module(self, read: ModuleRead) -> Version:
+        """Version of a local module as this process has it, or would import it."""
+
+    def distribution(self, name: str) -> str:
+        """Version of an installed distribution; empty if it is not installed."""
+
+    def platform(self) -> tuple[str, str]:
+        """Python `major.minor` and machine."""
+
+    def equivalent(self, record: ExecutionRecord, name: str, table: VersionTable) -> bool:
+        """Whether the recorded and the current value of a name are equal all the same."""
+
+
+class Situation:
+    """The versions of everything a cell can read, at one moment."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+        self.table = VersionTable()
+        self.ambient: dict[str, Version] = {}
+        """Versions of ambient state that is not as it was at the start."""
+        self.files: dict[str, Version] = {}
+        """Versions of files that differ from what is on disk, because reuse wrote them."""
+        self.results: list[Result | None] = []
+        """Results of the cells so far that had one, newest last."""
+
+    def copy(self) -> Situation:
+        """An independent situation with the same versions."""
+        twin = Situation(self.surroundings)
+        twin.table = self.table.copy()
+        twin.ambient = dict(self.ambient)
+        twin.files = dict(self.files)
+        twin.results = list(self.results)
+        return twin
+
+    def ambient_version(self, provider: str) -> Version | None:
+        """Current version of ambient state; None if it is as at the start."""
+        return self.ambient.get(provider)
+
+    def file_version(self, path: str, recorded: Version) -> Version:
+        """Current content version of a file, be it on disk already or not."""
+        known = self.files.get(path)
+        if known is None:
+            return self.surroundings.file(path, recorded)
+        return PRESENT if recorded == PRESENT and known != ABSENT else known
+
+    def result_version(self, name: str) -> Version:
+        """Version of `_`, `__` or `___`."""
+        back = len(name)
+        if len(self.results) < back:
+            return ABSENT
+        result = self.results[-back]
+        return ABSENT if result is None else result.version
+
+    def apply(self, record: ExecutionRecord) -> None:
+        """Do to the versions what the record's run did."""
+        writes = record.writes
+        self.table.drop((*writes.rebound, *writes.deleted))
+        for group in writes.groups:
+            self.table.put(group)
+        for access in record.ambient:
+            if access.write is not None:
+                self.ambient[access.provider] = access.write
+        for file in record.files:
+            if file.write is not None:
+                self.files[file.path] = file.write
+        if record.result is not None:
+            self.results.append(record.result)
+
+
+def mismatches(
+    record: ExecutionRecord, now: Situation, policy: EnvironmentPolicy = "rerun"
+) -> list[Reason]:
+    """Every difference between what a record read and what is current.
+
+    Returns:
+        Reasons, the most telling first; empty if the record's inputs are all current.
+    """
+    return [
+        *_name_mismatches(record, now),
+        *_sharing_mismatches(record, now.table),
+        *_ambient_mismatches(record, now),
+        *_file_mismatches(record, now),
+        *_module_mismatches(record, now),
+        *_environment_mismatches(record, now, policy),
+    ]
+
+
+def unsafe(record: ExecutionRecord, cache_policy: str) -> list[Reason]:
+    """Why a record whose inputs match is not reused all the same."""
+    if record.status != "ok":
+        return [Reason("previous-error", "", record.error or record.status)]
+    if cache_policy == "always":
+        return []
+    return [
+        Reason("unsafe", flag, f"the recorded run {_flag_text(flag)}")
+        for flag in record.flags
+        if flag in UNSAFE_FLAGS
+    ]
+
+
+def _flag_text(flag: str) -> str:
+    from nbrewind.model.records import FLAGS
+
+    return FLAGS.get(flag, flag)
+
+
+def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
+    reasons = []
+    table = now.table
+    for name, recorded in record.reads.versions.items():
+        if name in RESULT_NAMES:
+            current = now.result_version(name)
+        else:
+            current = table.own(name)
+        if current == recorded or (recorded == PRESENT and current != ABSENT):
+            continue
+        if (
+            ABSENT not in (current, recorded)
+            and name not in RESULT_NAMES
+            and now.surroundings.equivalent(record, name, table)
+        ):
+            continue
+        reasons.append(Reason("input-changed", _shown(name), _change(recorded, current)))
+    if record.reads.dynamic:
+        reasons += [
+            Reason("input-changed", name, "the cell may read every name, and this one is new")
+            for name in table
+            if name not in record.reads.versions
+        ]
+    return reasons
+
+
+def _shown(name: str) -> str:
+    return name[1:].split(":")[0] if name.startswith("@") else name
+
+
+def _change(recorded: Version, current: Version) -> str:
+    if recorded == ABSENT:
+        return "it did not exist when the cell was recorded"
+    if current == ABSENT:
+        return "it does not exist now"
+    return "its value differs from the recorded one"
+
+
+def _sharing_mismatches(record: ExecutionRecord, table: VersionTable) -> list[Reason]:
+    reads = record.reads
+    if table.sharing(reads.versions) != reads.sharing:
+        return [Reason("sharing-changed", "", "names it reads share state in another way")]
+    rebound = frozenset((*record.writes.rebound, *record.writes.deleted))
+    for former in reads.former:
+        group = table.group(former.names[0])
+        rest = None if group is None else group.without(rebound - frozenset(former.names))
+        if rest is None or tuple(sorted(rest.names)) != former.names:
+            return [Reason("sharing-changed", _shown(former.names[0]), "other names share it now")]
+        if rest.joint() != former.joint:
+            return [
+                Reason("sharing-changed", _shown(former.names[0]), "a value sharing it differs")
+            ]
+    created = [
+        (name, var)
+        for group in record.writes.groups
+        for name, var in group.variables.items()
+        if name.startswith("@") and name not in reads.versions
+    ]
+    for name, var in created:
+        if name in table and table.own(name) != var.own:
+            others = (n for n in table if n not in rebound and not n.startswith("@"))
+            if name in table.entities_in_use(others):
+                return [Reason("sharing-changed", _shown(name), "its earlier definition is in use")]
+    return []
+
+
+def _ambient_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
+    reasons = []
+    for access in record.ambient:
+        if access.read is None:
+            continue
+        current = now.ambient_version(access.provider)
+        if current == access.read or (current is None and access.read in (ENTROPY, START)):
+            continue
+        reasons.append(Reason("ambient-changed", access.provider, "it is in another state"))
+    return reasons
+
+
+def _file_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
+    reasons = []
+    for access in record.files:
+        if access.read is not None and now.file_version(access.path, access.read) != access.read:
+            reasons.append(Reason("file-changed", access.path, "its content differs"))
+        elif access.write is not None and access.path.startswith("/"):
+            # Outside the notebook's folder nothing is ever put back: it must still be there.
+            if now.file_version(access.path, access.write) != access.write:
+                reasons.append(Reason("file-changed", access.path, "it was written by the cell"))
+    return reasons
+
+
+def _module_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
+    return [
+        Reason("module-changed", read.name, f"{read.path} differs")
+        for read in record.modules
+        if now.surroundings.module(read) != read.version
+    ]
+
+
+def _environment_mismatches(
+    record: ExecutionRecord, now: Situation, policy: EnvironmentPolicy
+) -> list[Reason]:
+    if policy == "accept":
+        return []
+    recorded = record.environment
+    python, machine = now.surroundings.platform()
+    reasons = []
+    if recorded.python and recorded.python != python:
+        reasons.append(Reason("environment-changed", "python", f"recorded under {recorded.python}"))
+    if recorded.machine and recorded.machine != machine:
+        reasons.append(Reason("environment-changed", "machine", f"recorded on {recorded.machine}"))
+    for name, version in recorded.distributions.items():
+        current = now.surroundings.distribution(name)
+        if current != version:
+            reasons.append(
+                Reason("environment-changed", name, f"recorded with {version}, now {current}")
+            )
+    return reasons

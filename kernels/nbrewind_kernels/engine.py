@@ -1,0 +1,465 @@
+"""The engine: decides for each cell whether to run it, and records the runs.
+
+It owns one session's `Situation` (the versions of everything) and its live side,
+and asks others for the rest: `choice` for a record to reuse, `LiveNamespace` for
+values, `Observers` for what runs do besides changing names, `Journal` for
+committing records, `remaking` for values that are not stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from nbrewind.errors import NBRewindError
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.reasons import Reason
+from nbrewind.model.records import ExecutionRecord, Group, Reads, Writes
+from nbrewind.model.reports import CellReport
+from nbrewind.model.versions import PRESENT
+from nbrewind.store.abc import Store
+from nbrewind_analysis.book import Entry, RecordBook
+from nbrewind_analysis.cells import Cell, analyse_cell
+from nbrewind_analysis.choice import CellHint, Choice, choose
+from nbrewind_analysis.forecast import PlannedCell, must_run
+from nbrewind_analysis.reach import Reach, reach
+from nbrewind_analysis.surroundings import DiskSurroundings
+from nbrewind_analysis.validity import EnvironmentPolicy, Situation
+
+from nbrewind_kernels.journal import Journal
+from nbrewind_kernels.live import LiveNamespace
+from nbrewind_kernels.observers import Observed, Observers
+from nbrewind_kernels.ports import CellOutcome, CellRequest, Decision, Execute, Reuse, Shell
+from nbrewind_kernels.recording import (
+    Changes,
+    StoreGroup,
+    Touch,
+    look_at_changes,
+    user_names,
+    write_groups,
+)
+from nbrewind_kernels.remaking import Remaker
+from nbrewind_kernels.results import RecordedResults
+from nbrewind_kernels.virtual import VirtualState
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["audit", "replay"]
+
+
+class Engine:
+    """One session of an auditing or replaying kernel."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        *,
+        mode: Mode,
+        root: Path,
+        notebook: str = "",
+        store: Store | None = None,
+        environment: EnvironmentPolicy = "rerun",
+    ) -> None:
+        self.shell = shell
+        self.mode = mode
+        self.warnings: list[str] = []
+        self.environment: EnvironmentPolicy = environment
+        self.live = LiveNamespace(shell.user_ns, store)
+        self.book = RecordBook(store)
+        self.surroundings = DiskSurroundings(root, store)
+        self.now = Situation(self.surroundings)
+        self.observers = Observers(root, store, self.surroundings.modules)
+        self.journal = Journal(store, self.book, root, notebook, self.warn)
+        self.virtual = VirtualState(self.observers, root, store, self.now, self.warn)
+        self.results = RecordedResults(shell.user_ns)
+        self.remaker = Remaker(self)
+        self.notebook = notebook
+        self._ordinal = 0
+        self._used: set[ObjectId] = set()
+        self._plan: list[PlannedCell] = []
+        self._must_run: dict[int, Reason] = {}
+        self._running: _Running | None = None
+        self.hidden = shell.hidden_names()
+        if user_names(self.live, self.hidden):
+            self.absorb()
+
+    # -- what kernels call ----------------------------------------------------------------
+
+    def plan(self, cells: list[CellRequest]) -> None:
+        """Know in advance what will be requested, so that chains run in their places."""
+        self.book.refresh()
+        self._plan = [
+            PlannedCell(self._analyse(cell.source), self._hint(cell, index), cell.force)
+            for index, cell in enumerate(cells)
+        ]
+        if self.mode == "replay":
+            self._must_run = must_run(self._plan, self.book, self.now, self.environment)
+
+    def begin(self, request: CellRequest) -> Decision:
+        """Decide about a cell; after `Execute` its inputs are in place."""
+        started = time.perf_counter()
+        ordinal = self._ordinal
+        self._ordinal += 1
+        self.surroundings.forget()
+        cell = self._analyse(request.source)
+        hint = self._hint(request, ordinal)
+        if self.mode == "audit":
+            choice = Choice(None, [])
+            reasons = [Reason("forced", "", "every cell runs under audit")]
+        else:
+            choice = self._choose(cell, hint, request, ordinal)
+            reasons = choice.reasons
+        if choice.entry is not None:
+            reused = self._reuse(choice.entry, hint, started)
+            if reused is not None:
+                return reused
+            reasons = [Reason("not-stored", "", "its recorded outputs cannot be read")]
+        report = CellReport(
+            index=ordinal,
+            id=request.cell_id,
+            action="executed",
+            reasons=reasons,
+            recorded_seconds=choice.previous.record.seconds if choice.previous else None,
+        )
+        self._prepare(cell)
+        self._running = self._start(cell, hint, report, started)
+        return Execute(report)
+
+    def finish(self, outcome: CellOutcome) -> CellReport:
+        """Capture what the cell did and commit its record."""
+        running = self._running
+        self._running = None
+        if running is None:
+            return CellReport(index=-1, id="", action="executed")
+        seconds = time.perf_counter() - running.clock
+        observed = self.observers.end()
+        report = running.report
+        if outcome.status != "ok":
+            report.action = "failed"
+        entry, changes = self._record(running, outcome, observed, seconds)
+        record = entry.record
+        report.record = entry.id.hex()
+        report.reads = shown(name for name in record.reads.versions if name in self.now.table)
+        report.writes = shown(record.writes.written)
+        self._follow(changes, record, observed)
+        report.seconds = time.perf_counter() - running.started
+        return report
+
+    def materialise(self, names: frozenset[str] | None) -> None:
+        """Load what is lazy among `names` (None: everything), for code outside cells."""
+        wanted = set(self.live.lazy) if names is None else self.now.table.closure(names).names
+        self._load(wanted)
+
+    def absorb(self) -> None:
+        """Look at everything again after code that ran outside a cell."""
+        touch = Touch(frozenset(), frozenset(), frozenset(), frozenset(), everything=True)
+        changes = look_at_changes(self.live, self.now.table, touch, self.hidden)
+        if changes.changed or changes.rebound or changes.deleted:
+            recipe = f"outside a cell, {time.time_ns()}"
+            groups = write_groups(
+                self.live, self.now.table, changes, recipe, lambda names, dump: None, lambda u: u
+            )
+            self._take_over(changes, groups)
+
+    def lazy_names(self) -> frozenset[str]:
+        """Names that exist but are not loaded."""
+        return frozenset(name for name in self.live.lazy if not name.startswith("@"))
+
+    def close(self) -> None:
+        """Bring files up to date and end the session."""
+        self.virtual.settle_files()
+        self.observers.close()
+
+    # -- deciding ---------------------------------------------------------------------------
+
+    def _choose(self, cell: Cell, hint: CellHint, request: CellRequest, ordinal: int) -> Choice:
+        forced = self._must_run.get(ordinal) if self._is_planned(ordinal, cell) else None
+        if request.force:
+            forced = Reason("forced", "", "it was asked for")
+        choice = choose(
+            self.book,
+            cell.source,
+            cell.digest,
+            self.now,
+            hint,
+            used=self._used,
+            environment=self.environment,
+        )
+        if forced is not None and choice.entry is not None:
+            return Choice(None, [forced], choice.entry)
+        return choice
+
+    def _is_planned(self, ordinal: int, cell: Cell) -> bool:
+        return ordinal < len(self._plan) and self._plan[ordinal].cell.digest == cell.digest
+
+    def _reuse(self, entry: Entry, hint: CellHint, started: float) -> Reuse | None:
+        """Put a record's effects in place of a run; None if its outputs are lost."""
+        record = entry.record
+        try:
+            outputs = self.journal.outputs_of(record)
+        except NBRewindError as problem:
+            log.warning("the outputs of a record cannot be read: %s", problem)
+            return None
+        self._used.add(entry.id)
+        self._unload_for(record)
+        self.now.apply(record)
+        self.virtual.apply(record)
+        self.remaker.note_reused(entry)
+        result, has_result = self.results.reuse(entry)
+        report = CellReport(
+            index=hint.ordinal,
+            id=hint.cell_id,
+            action="reused",
+            recorded_seconds=record.seconds,
+            reads=shown(record.reads.versions),
+            writes=shown(record.writes.written),
+            notes=[
+                f"{flag}: the recorded run was not repeated"
+                for flag in record.flags
+                if flag in ("network", "clock")
+            ],
+            record=entry.id.hex(),
+            seconds=time.perf_counter() - started,
+        )
+        return Reuse(record, outputs, report, result, has_result)
+
+    def _unload_for(self, record: ExecutionRecord) -> None:
+        table = self.now.table
+        gone = [*record.writes.deleted]
+        self.live.forget(gone)
+        for group in record.writes.groups:
+            current = table.group(next(iter(group.variables)))
+            same = (
+                current is not None
+                and current.variables.keys() == group.variables.keys()
+                and current.joint() == group.joint()
+            )
+            if not same:
+                self.live.unload(group.variables)
+
+    # -- running ------------------------------------------------------------------------------
+
+    def _prepare(self, cell: Cell) -> None:
+        """Everything that code about to run may see is in place."""
+        self.remaker.session_effects()
+        reached = reach(cell, self.now.table)
+        wanted = set(reached.names) | (set(cell.names.deletes) & set(self.now.table))
+        wanted |= {n for n in cell.raw_identifiers if n in self.live.lazy}
+        self._load(set(self.live.lazy) if reached.everything else wanted)
+        self.results.materialise(cell.names.results, self)
+        self.virtual.settle(self.book, self.notebook, replay=self.mode == "replay")
+
+    def _load(self, names: set[str]) -> None:
+        lost = self.live.load(names, self.now.table, self.remaker.remake)
+        for name in lost:
+            self.warn(f"{shown([name])[0]} could not be restored; run its cell again")
+            self.now.table.drop([name])
+            self.live.forget([name])
+
+    def _start(self, cell: Cell, hint: CellHint, report: CellReport, started: float) -> _Running:
+        table = self.now.table
+        reached = reach(cell, table)
+        self.hidden = self.shell.hidden_names()
+        registries = dict(self.shell.registries())
+        thorough = bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
+        self.observers.begin(thorough=thorough)
+        return _Running(cell, hint, reached, report, registries, thorough, started)
+
+    def _record(
+        self, running: _Running, outcome: CellOutcome, observed: Observed, seconds: float
+    ) -> tuple[Entry, Changes]:
+        cell, reached = running.cell, running.reached
+        table = self.now.table
+        touch = Touch(
+            frozenset(reached.names),
+            reached.may_store,
+            reached.must_store if outcome.status == "ok" else frozenset(),
+            reached.must_delete,
+            reached.everything,
+        )
+        changes = look_at_changes(self.live, table, touch, self.hidden)
+        reads = self._reads(running, changes)
+        others = self.observers.accesses(
+            cell,
+            reached.closure,
+            observed,
+            self.shell.user_ns,
+            [changes.dumps[n].uses for n in changes.rebound if n in changes.dumps],
+        )
+        draft = ExecutionRecord(
+            source=cell.source,
+            source_digest=cell.digest,
+            raw_source=cell.names.raw_text,
+            cell_id=running.hint.cell_id,
+            ordinal=running.hint.ordinal,
+            notebook=self.notebook,
+            started=time.time() - seconds,
+            seconds=seconds,
+            reads=reads,
+            ambient=others.ambient,
+            files=others.files,
+            modules=others.modules,
+            effects=self._effects(observed, running),
+            environment=others.environment,
+            status=outcome.status,
+            error=outcome.error,
+            flags=tuple(sorted(outcome.flags | observed.flags)),
+            cpu_seconds=observed.cpu_seconds,
+            peak_bytes=observed.peak_bytes,
+        )
+        result = self.results.result_of(outcome, draft, changes)
+        draft = msgspec.structs.replace(draft, result=result)
+        recipe = draft.recipe()
+
+        def make_writes(store_group: StoreGroup) -> Writes:
+            return Writes(
+                groups=write_groups(
+                    self.live, table, changes, recipe, store_group, self.observers.tidy
+                ),
+                written=tuple(sorted(changes.changed | changes.rebound)),
+                rebound=tuple(sorted(changes.rebound)),
+                deleted=tuple(sorted(changes.deleted)),
+            )
+
+        entry, running.report.checkpoint_bytes = self.journal.commit(
+            draft, make_writes, outcome.outputs
+        )
+        self._used.add(entry.id)
+        return entry, changes
+
+    def _reads(self, running: _Running, changes: Changes) -> Reads:
+        table, closure = self.now.table, running.reached.closure
+        versions = {name: table.own(name) for name in sorted(closure.names | closure.absent)}
+        for name in changes.doubtful:
+            versions[name] = table.own(name)
+        for name in running.cell.names.deletes:
+            versions.setdefault(name, PRESENT if name in table else table.own(name))
+        for name in running.cell.names.results:
+            versions[name] = self.now.result_version(name)
+        known = [name for name in versions if name in table]
+        manifests: dict[str, ObjectId] = {}
+        producers: dict[str, ObjectId] = {}
+        for name in known:
+            group = table.group(name)
+            if group is None:
+                continue
+            if group.manifest is not None:
+                manifests[name] = group.manifest
+            if group.producer:
+                producers[name] = group.producer
+        return Reads(
+            versions=versions,
+            sharing=table.sharing(known),
+            former=tuple(changes.former),
+            manifests=manifests,
+            producers=producers,
+            dynamic=running.reached.everything,
+        )
+
+    def _effects(self, observed: Observed, running: _Running) -> Any:
+        after = self.shell.registries()
+        changed = [
+            f"ipython:{name}"
+            for name, value in after.items()
+            if running.registries.get(name) != value
+        ]
+        return observed.effects_with(changed, running.cell, self.shell.user_ns)
+
+    def _follow(self, changes: Changes, record: ExecutionRecord, observed: Observed) -> None:
+        """Make the session's versions those the run left."""
+        self._take_over(changes, record.writes.groups)
+        self.now.ambient.update({m.provider: m.after for m in observed.moved})
+        for access in record.files:
+            self.now.files.pop(access.path, None)
+        if record.result is not None:
+            self.now.results.append(record.result)
+
+    def _take_over(self, changes: Changes, groups: tuple[Group, ...]) -> None:
+        table = self.now.table
+        table.drop(changes.rebound | changes.deleted)
+        for group in groups:
+            table.put(group)
+        self.live.forget(changes.deleted)
+        for name, dump in changes.dumps.items():
+            self.live.prints[name] = dump.fingerprint
+            self.live.lazy.discard(name)
+            self.live.note_id(name)
+        self.live.entities.fresh.clear()
+
+    # -- small things -----------------------------------------------------------------------
+
+    def warn(self, message: str) -> None:
+        """Tell the user about a problem, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            log.warning(message)
+
+    def _analyse(self, source: str) -> Cell:
+        return analyse_cell(source, self.shell.transform, self.shell.compile_flags())
+
+    def _hint(self, request: CellRequest, ordinal: int) -> CellHint:
+        cell = self._analyse(request.source)
+        policy = cell.directive or request.policy
+        return CellHint(self.notebook, request.cell_id, ordinal, policy)
+
+
+class _Running:
+    """A cell between `begin` and `finish`."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        hint: CellHint,
+        reached: Reach,
+        report: CellReport,
+        registries: dict[str, int | str],
+        thorough: bool,
+        started: float,
+    ) -> None:
+        self.cell = cell
+        self.hint = hint
+        self.reached = reached
+        self.report = report
+        self.registries = registries
+        self.thorough = thorough
+        self.started = started
+        self.clock = time.perf_counter()
+
+
+def shown(names: Any) -> list[str]:
+    """Names as people know them: entities without their digests, each once."""
+    plain = (name[1:].split(":")[0] if name.startswith("@") else name for name in names)
+    return sorted(set(plain))
+
+
+def make_engine(
+    shell: Shell,
+    *,
+    mode: Mode,
+    root: Path,
+    notebook: str = "",
+    store: Path | None = None,
+    env_policy: EnvironmentPolicy = "rerun",
+    opener: Callable[[Path], Store] | None = None,
+) -> Engine:
+    """An engine on a store; one that cannot be opened costs recording, never the notebook."""
+    from nbrewind.store.local import open_store
+
+    opened: Store | None = None
+    problem = ""
+    if store is not None:
+        try:
+            opened = (opener or open_store)(store)
+        except (NBRewindError, OSError) as error:
+            problem = f"nothing is recorded: {error}"
+    engine = Engine(
+        shell, mode=mode, root=root, notebook=notebook, store=opened, environment=env_policy
+    )
+    if problem:
+        engine.warn(problem)
+    return engine

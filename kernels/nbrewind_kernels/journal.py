@@ -1,0 +1,161 @@
+"""The journal of a session: writes execution records, and reads outputs back.
+
+Whatever goes wrong with the store costs recording, with one warning, and never
+the user's cell (law L6).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+
+from nbrewind.errors import NBRewindError
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.records import ExecutionRecord, FileAccess, OutputMessage, Writes
+from nbrewind.model.refs import RefBody
+from nbrewind.model.versions import ABSENT
+from nbrewind.state.capture import Dump
+from nbrewind.state.digests import contents
+from nbrewind.store.abc import Store, StoreWriter
+from nbrewind_analysis.book import Entry, RecordBook, settle
+
+from nbrewind_kernels.live import store_manifest
+from nbrewind_kernels.recording import StoreGroup
+
+LARGEST_FILE = 256 * 1024 * 1024
+"""Files that a cell wrote are kept up to this many bytes."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_outputs = msgspec.msgpack.Decoder(tuple[OutputMessage, ...])
+
+
+class Journal:
+    """Commits the records of one session to one lineage."""
+
+    def __init__(
+        self,
+        store: Store | None,
+        book: RecordBook,
+        root: Path,
+        notebook: str,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._book = book
+        self._root = root
+        self._notebook = notebook
+        self._warn = warn
+        self._recording = store is not None and not store.read_only
+        if store is not None and store.read_only:
+            warn(f"nothing is recorded: {store.location} is read-only")
+        self._lineage = uuid.uuid4().hex
+        self._seq = 0
+        self._host = socket.gethostname()
+        self._writer = f"{self._host}:{_boot_id()}:{os.getpid()}:{self._lineage}"
+
+    def outputs_of(self, record: ExecutionRecord) -> tuple[OutputMessage, ...]:
+        """What a recorded run showed.
+
+        Raises:
+            NBRewindError: it cannot be read.
+        """
+        if record.outputs is None:
+            return ()
+        if self._store is None:
+            raise NBRewindError("there is no store")
+        try:
+            return _outputs.decode(self._store.get_blob(record.outputs))
+        except msgspec.MsgspecError as problem:
+            raise NBRewindError(f"outputs cannot be read: {problem}") from problem
+
+    def commit(
+        self,
+        draft: ExecutionRecord,
+        make_writes: Callable[[StoreGroup], Writes],
+        outputs: tuple[OutputMessage, ...],
+    ) -> tuple[Entry, int]:
+        """Store what a run made, and publish its record.
+
+        Args:
+            draft: the record without writes and outputs.
+            make_writes: makes the writes, given a way to store co-variables.
+            outputs: what the run showed.
+
+        Returns:
+            The record as committed (or as it would have been), and the bytes added.
+        """
+        draft = msgspec.structs.replace(draft, host=self._host)
+        writer: StoreWriter | None = None
+        if self._recording and self._store is not None:
+            try:
+                writer = self._store.begin()
+                return self._commit(writer, draft, make_writes, outputs)
+            except (NBRewindError, OSError) as problem:
+                self._recording = False
+                self._warn(f"recording stopped, the notebook runs on: {problem}")
+            finally:
+                if writer is not None:
+                    writer.abort()
+        record = msgspec.structs.replace(draft, writes=make_writes(lambda names, dump: None))
+        return self._entry(record, blake3(_encode(record)).digest()), 0
+
+    def _commit(
+        self,
+        writer: StoreWriter,
+        draft: ExecutionRecord,
+        make_writes: Callable[[StoreGroup], Writes],
+        outputs: tuple[OutputMessage, ...],
+    ) -> tuple[Entry, int]:
+        def store_group(names: tuple[str, ...], dump: Dump) -> ObjectId | None:
+            return store_manifest(writer, names, dump)
+
+        record = msgspec.structs.replace(
+            draft,
+            writes=make_writes(store_group),
+            files=tuple(self._keep(writer, access) for access in draft.files),
+            outputs=writer.put_blob(_encode(outputs)) if outputs else None,
+        )
+        record_id = writer.put("record", _encode(record))
+        entry = self._entry(record, record_id)
+        stored = writer.commit(entry.ref)
+        self._seq = stored.body.seq + 1
+        self._book.add(entry)
+        return entry, writer.bytes_added
+
+    def _keep(self, writer: StoreWriter, access: FileAccess) -> FileAccess:
+        """Keep the content of a file that a run wrote inside the notebook's folder."""
+        if access.write in (None, ABSENT) or access.directory or access.path.startswith("/"):
+            return access
+        data = contents(str(self._root / access.path), LARGEST_FILE)
+        if data is None:
+            return access
+        return msgspec.structs.replace(access, content=writer.put_blob(data))
+
+    def _entry(self, record: ExecutionRecord, record_id: ObjectId) -> Entry:
+        body = RefBody(
+            lineage=self._lineage,
+            seq=self._seq,
+            source_digest=record.source_digest,
+            record=record_id,
+            notebook=self._notebook,
+            cell_id=record.cell_id,
+            ordinal=record.ordinal,
+            created=time.time(),
+            status=record.status,
+            writer=self._writer,
+        )
+        return Entry(record_id, settle(record_id, record), body)
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

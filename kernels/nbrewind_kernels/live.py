@@ -1,0 +1,216 @@
+"""The live side of the version table: which names are loaded, and as what.
+
+A name of the table is either *loaded* (its value is in the namespace, or it is an
+entity whose object is alive) or *lazy* (known by its version only). Values are
+loaded by co-variable, and only for code that is about to run.
+"""
+
+from __future__ import annotations
+
+import logging
+import marshal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from nbrewind.errors import NotRestorable, StoreError
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest
+from nbrewind.model.records import Group
+from nbrewind.state.capture import Dump, Examination
+from nbrewind.state.entities import EntityTable, is_entity_name
+from nbrewind.state.pickling import Scope
+from nbrewind.state.restoring import PYTHON, Restore
+from nbrewind.store.abc import Store, StoreWriter
+from nbrewind.store.leaves import LeafHasher
+from nbrewind_analysis.table import VersionTable
+
+log = logging.getLogger(__name__)
+
+Remake = Callable[[Group], bool]
+"""Runs the cell that made a co-variable again; returns whether its names are loaded now."""
+
+_MISSING = object()
+
+
+class LiveNamespace:
+    """Loads co-variables into the namespace and knows their fingerprints."""
+
+    def __init__(self, namespace: dict[str, Any], store: Store | None) -> None:
+        self.namespace = namespace
+        self.store = store
+        self.entities = EntityTable()
+        self.hasher = LeafHasher()
+        self.lazy: set[str] = set()
+        self.prints: dict[str, bytes] = {}
+        """Fingerprint of each loaded name when it was captured or loaded last."""
+        self.ids: dict[str, int] = {}
+        """`id` of each loaded name's value at the end of the last cell."""
+
+    # -- looking ------------------------------------------------------------------------
+
+    def value(self, name: str) -> Any:
+        """The live value of a name or entity. Raises `KeyError`."""
+        if not is_entity_name(name):
+            return self.namespace[name]
+        found = self.entities.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def is_loaded(self, name: str) -> bool:
+        """Whether a name has a live value."""
+        if is_entity_name(name):
+            return name not in self.lazy and self.entities.get(name) is not None
+        return name in self.namespace
+
+    def examination(self, in_use: Callable[[str], bool] = lambda entity: False) -> Examination:
+        """A fresh look at the namespace."""
+        return Examination(Scope(self.namespace, self.entities, in_use), self.hasher)
+
+    def look(self, exam: Examination, name: str) -> Dump:
+        """Examine a name or an entity as itself."""
+        return exam.look(self.value(name), name if is_entity_name(name) else "")
+
+    # -- unloading ----------------------------------------------------------------------
+
+    def unload(self, names: Iterable[str]) -> None:
+        """Names now have values that are not loaded: take what is there out of the way."""
+        for name in names:
+            self.lazy.add(name)
+            self.prints.pop(name, None)
+            self.ids.pop(name, None)
+            if not is_entity_name(name):
+                self.namespace.pop(name, None)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Names do not exist any more."""
+        for name in names:
+            self.lazy.discard(name)
+            self.prints.pop(name, None)
+            self.ids.pop(name, None)
+            if is_entity_name(name):
+                self.entities.forget(name)
+            else:
+                self.namespace.pop(name, None)
+
+    # -- loading ------------------------------------------------------------------------
+
+    def load(self, names: Iterable[str], table: VersionTable, remake: Remake) -> list[str]:
+        """Load what is lazy among `names`, whole co-variables at a time.
+
+        Returns:
+            Names that could be loaded in no way.
+        """
+        lost: list[str] = []
+        fresh: list[str] = []
+        wanted = [name for name in names if name in self.lazy]
+        if not wanted:
+            return lost
+        restore = Restore(self.namespace, self.entities, _MISSING)
+        busy: set[int] = set()
+        alive: list[Any] = []  # entities are only held weakly until a name holds them
+
+        def ensure(name: str) -> bool:
+            group = table.group(name)
+            if group is None:
+                self.lazy.discard(name)
+                return False
+            if name not in self.lazy or id(group) in busy:
+                return True
+            busy.add(id(group))
+            for other in group.variables:
+                for entity in group.variables[other].uses.entities:
+                    if entity not in group.variables:
+                        ensure(entity)
+            if self._load_group(group, restore, alive) or remake(group):
+                self.lazy.difference_update(group.variables)
+                fresh.extend(group.variables)
+                return True
+            return False
+
+        def entity(name: str) -> Any:
+            ensure(name)
+            found = self.entities.get(name)
+            if found is None:
+                raise NotRestorable(f"{name[1:].split(':')[0]} cannot be restored")
+            return found
+
+        restore.need_entity = entity
+        restore.is_lazy = self.lazy.__contains__
+        for name in wanted:
+            if not ensure(name):
+                lost.append(name)
+        self.settle(fresh)
+        alive.clear()
+        return lost
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Take the present values of names as what their versions stand for."""
+        exam = self.examination()
+        for name in names:
+            self.entities.fresh.discard(name)
+            if self.is_loaded(name):
+                self.prints[name] = self.look(exam, name).fingerprint
+                self.note_id(name)
+
+    def note_id(self, name: str) -> None:
+        """Remember which object a name is bound to, without holding on to it."""
+        if not is_entity_name(name):
+            value = self.namespace.get(name, _MISSING)
+            if value is not _MISSING:
+                self.ids[name] = id(value)
+
+    def _load_group(self, group: Group, restore: Restore, alive: list[Any]) -> bool:
+        if group.manifest is None:
+            return False
+        try:
+            names, values = load_manifest(self.store, group.manifest, restore)
+        except (StoreError, NotRestorable) as problem:
+            log.warning("%s cannot be loaded: %s", ", ".join(sorted(group.variables)), problem)
+            return False
+        alive.append(values)
+        for name, value in zip(names, values, strict=True):
+            if name in group.variables and not is_entity_name(name):
+                self.namespace[name] = value
+        return True
+
+
+def load_manifest(
+    store: Store | None, manifest_id: ObjectId, restore: Restore
+) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The names and values of a stored co-variable.
+
+    Raises:
+        StoreError: an object is missing or damaged.
+        NotRestorable: the stream does not load here.
+    """
+    if store is None:
+        raise NotRestorable("there is no store")
+    try:
+        manifest = msgspec.msgpack.decode(store.get(manifest_id), type=Manifest)
+    except msgspec.MsgspecError as problem:
+        raise NotRestorable(f"its manifest cannot be read: {problem}") from problem
+    if manifest.format > MANIFEST_FORMAT:
+        raise NotRestorable("it was stored by a newer NBRewind")
+    stream = bytes(store.get_blob(manifest.stream))
+    buffers = [
+        memoryview(store.get_blob(blob)).toreadonly() if readonly else store.get_blob(blob)
+        for blob, readonly in zip(manifest.buffers, manifest.readonly, strict=True)
+    ]
+    codes = {digest: bytes(store.get_blob(blob)) for digest, blob in manifest.codes.items()}
+    return manifest.names, restore.load(stream, buffers, codes, manifest.python)
+
+
+def store_manifest(writer: StoreWriter, names: tuple[str, ...], dump: Dump) -> ObjectId:
+    """Add a co-variable to a commit; returns its manifest's id."""
+    manifest = Manifest(
+        names=names,
+        stream=writer.put_blob(dump.stream),
+        buffers=tuple(writer.put_blob(buffer) for buffer in dump.buffers),
+        readonly=tuple(buffer.readonly for buffer in dump.buffers),
+        codes={digest: writer.put_blob(marshal.dumps(code)) for digest, code in dump.codes.items()},
+        python=PYTHON,
+    )
+    return writer.put("manifest", msgspec.msgpack.encode(manifest))

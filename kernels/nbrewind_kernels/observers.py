@@ -1,0 +1,236 @@
+"""What runs do besides changing names: all observers of a session, begun and ended together."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nbrewind.model.records import (
+    AmbientAccess,
+    Environment,
+    FileAccess,
+    ModuleRead,
+    SessionEffects,
+    Uses,
+)
+from nbrewind.model.versions import Version
+from nbrewind.state.ambient import AmbientTracker, Moved
+from nbrewind.state.effects import EffectTracker
+from nbrewind.state.entities import MAIN
+from nbrewind.state.environment import environment
+from nbrewind.state.files import FileTracker
+from nbrewind.state.modules import LocalModules
+from nbrewind.state.providers import Provider
+from nbrewind.store.abc import Store
+from nbrewind_analysis.cells import Cell
+from nbrewind_analysis.table import Closure
+
+log = logging.getLogger(__name__)
+
+_SEEDING = {
+    "random": ("random", "seed"),
+    "numpy.random": ("numpy.random", "seed"),
+    "torch.random": ("torch", "manual_seed"),
+}
+"""For each generator the function that makes its former state of no account."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One run as the observers saw it."""
+
+    moved: list[Moved]
+    before: dict[str, Version]
+    """Versions of ambient state before the run."""
+    files: list[FileAccess]
+    effects: SessionEffects
+    flags: frozenset[str]
+    cpu_seconds: float
+    peak_bytes: int
+
+    def effects_with(
+        self, registries: Iterable[str], cell: Cell, namespace: dict[str, Any]
+    ) -> SessionEffects:
+        """Session effects, with changed registries and patches that the cell's text shows."""
+        patches = [
+            f"patch:{root}.{path}"
+            for root, path in sorted(cell.names.attribute_stores)
+            if _is_library_object(namespace.get(root))
+        ]
+        others = tuple(dict.fromkeys((*self.effects.others, *registries, *patches)))
+        return msgspec.structs.replace(self.effects, others=others)
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """What a run read and wrote outside the namespace, for its record."""
+
+    ambient: tuple[AmbientAccess, ...] = ()
+    files: tuple[FileAccess, ...] = ()
+    modules: tuple[ModuleRead, ...] = ()
+    environment: Environment = field(default_factory=Environment)
+
+
+class Observers:
+    """The observers of one session."""
+
+    def __init__(self, root: Path, store: Store | None, modules: LocalModules) -> None:
+        excluded = [] if store is None else [Path(store.location)]
+        self.ambient = AmbientTracker(root)
+        self.files = FileTracker(root, excluded)
+        self.effects = EffectTracker()
+        self.modules = modules
+        self._before: dict[str, Version] = {}
+        self._threads: set[int] = set()
+        self._cpu = 0.0
+
+    def begin(self, *, thorough: bool) -> None:
+        """A cell is about to run."""
+        self._before = self.ambient.begin()
+        self._threads = {id(thread) for thread in threading.enumerate()}
+        self.effects.begin(thorough)
+        self.files.begin()
+        self._cpu = time.process_time()
+
+    def end(self) -> Observed:
+        """The cell has run."""
+        cpu = time.process_time() - self._cpu
+        files = self.files.end()
+        effects = self.effects.end()
+        moved = self.ambient.end()
+        self.modules.notice()
+        flags = set(files.flags)
+        if any(self._is_left_over(thread) for thread in threading.enumerate()):
+            flags.add("threads")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return Observed(moved, self._before, files.accesses, effects, frozenset(flags), cpu, peak)
+
+    def close(self) -> None:
+        """End the session."""
+        self.ambient.close()
+
+    def tidy(self, uses: Uses) -> Uses:
+        """Module names as records keep them: local ones whole, others by their package."""
+        modules = {
+            name if self.modules.is_local(name) else name.split(".")[0] for name in uses.modules
+        }
+        return msgspec.structs.replace(
+            uses, modules=tuple(sorted(m for m in modules if m not in _PURE))
+        )
+
+    def accesses(
+        self,
+        cell: Cell,
+        closure: Closure,
+        observed: Observed,
+        namespace: dict[str, Any],
+        made: Iterable[Uses],
+    ) -> Accesses:
+        """What a run read and wrote outside the namespace.
+
+        Args:
+            cell: the cell that ran.
+            closure: what its code could reach.
+            observed: what the observers saw.
+            namespace: the notebook's namespace after the run.
+            made: uses of the values it bound.
+        """
+        reached = set(closure.modules) | set(cell.names.imports)
+        for uses in made:
+            reached.update(uses.modules)
+        packages = {name.split(".")[0] for name in reached} - _PURE
+        attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
+        return Accesses(
+            tuple(self._ambient(cell, packages, attributes, observed, namespace)),
+            tuple(observed.files),
+            tuple(self.modules.reach(reached)),
+            environment(packages),
+        )
+
+    def _ambient(
+        self,
+        cell: Cell,
+        packages: set[str],
+        attributes: set[str],
+        observed: Observed,
+        namespace: dict[str, Any],
+    ) -> Iterable[AmbientAccess]:
+        moved = {move.provider: move for move in observed.moved}
+        seeded = {
+            name
+            for name, (module, function) in _SEEDING.items()
+            if any(_is(namespace, call, module, function) for call in cell.names.first_calls)
+        }
+        for name, provider in self.ambient.providers.items():
+            before = observed.before[name]
+            move = moved.get(name)
+            if provider.kind == "rng":
+                if move is not None:
+                    overwritten = name in seeded
+                    yield AmbientAccess(
+                        name,
+                        None if overwritten else before,
+                        move.after,
+                        move.state,
+                        None if overwritten else move.start,
+                    )
+                elif attributes & provider.mentions and _in_reach(provider, packages):
+                    yield AmbientAccess(name, before)
+            elif move is not None:
+                yield AmbientAccess(name, before, move.after, move.state)
+            elif cell.names.calls and _consults(provider, packages, attributes):
+                yield AmbientAccess(name, before)
+
+    def _is_left_over(self, thread: threading.Thread) -> bool:
+        """Whether a thread of the notebook's own code goes on after its cell."""
+        if id(thread) in self._threads or not thread.is_alive():
+            return False
+        target = getattr(thread, "_target", None)
+        space = getattr(target, "__globals__", {})
+        return space.get("__name__") == MAIN or type(thread).__module__ == MAIN
+
+
+_PURE = frozenset(
+    {"collections", "dataclasses", "enum", "functools", "itertools", "math", "operator", "typing"}
+    | {"types", "abc", "re", "string", "copy", "json", "builtins", "_io", "_operator", "_functools"}
+    | {"fractions", "heapq", "bisect", "statistics", "textwrap", "cmath", "numbers", "keyword"}
+)
+"""Modules of the standard library that consult no ambient state."""
+
+
+def _in_reach(provider: Provider, packages: set[str]) -> bool:
+    return not provider.library or provider.library in packages
+
+
+def _consults(provider: Provider, packages: set[str], attributes: set[str]) -> bool:
+    if provider.library:
+        return provider.library in packages
+    return bool(packages) or bool(attributes & provider.mentions)
+
+
+def _is(namespace: dict[str, Any], dotted: str, module: str, function: str) -> bool:
+    """Whether a dotted name of the notebook leads to a function of a module."""
+    wanted = getattr(sys.modules.get(module), function, None)
+    root, *path = dotted.split(".")
+    found = namespace.get(root)
+    for part in path:
+        found = getattr(found, part, None)
+    return wanted is not None and found == wanted
+
+
+def _is_library_object(value: Any) -> bool:
+    """Whether setting an attribute on a value changes the process, not the notebook."""
+    import types
+
+    if isinstance(value, types.ModuleType):
+        return True
+    return isinstance(value, type) and value.__module__ != MAIN

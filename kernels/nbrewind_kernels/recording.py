@@ -1,0 +1,203 @@
+"""What a run did to the namespace: the writes of its record.
+
+Only *touched* names are looked at: those the cell's code can reach, those it may
+store, those whose object is another one than before, and their co-variables.
+A touched name is examined once; sharing is worked out anew only if one of them
+was bound anew or changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.records import FormerGroup, Group, Uses, Variable
+from nbrewind.model.versions import lineage_version
+from nbrewind.state.capture import Dump, Examination
+from nbrewind.state.entities import is_entity_name
+from nbrewind.state.sharing import Sharing
+from nbrewind_analysis.table import VersionTable
+
+from nbrewind_kernels.live import LiveNamespace
+
+StoreGroup = Callable[[tuple[str, ...], Dump], ObjectId | None]
+"""Stores a co-variable; returns None if nothing can be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """What a run may have touched, as far as its code tells."""
+
+    reached: frozenset[str]
+    """Names and entities its code can reach."""
+    may_store: frozenset[str]
+    must_store: frozenset[str]
+    must_delete: frozenset[str]
+    everything: bool = False
+
+
+@dataclass(slots=True)
+class Changes:
+    """The outcome of looking at the namespace after a run."""
+
+    exam: Examination
+    dumps: dict[str, Dump] = field(default_factory=dict)
+    rebound: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    """Names whose value differs from what it was, in place or by a new binding."""
+    deleted: set[str] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
+    """Names the code may or may not have stored: their old versions count as read."""
+    components: list[tuple[str, ...]] = field(default_factory=list)
+    """Co-variables that are new, changed or regrouped."""
+    former: list[FormerGroup] = field(default_factory=list)
+    sharing: Sharing | None = None
+
+
+def user_names(live: LiveNamespace, hidden: frozenset[str]) -> list[str]:
+    """The names of the namespace that are the notebook's own."""
+    return [
+        name
+        for name in live.namespace
+        if name not in hidden and not (name.startswith("__") and name.endswith("__"))
+    ]
+
+
+def look_at_changes(
+    live: LiveNamespace, table: VersionTable, touch: Touch, hidden: frozenset[str]
+) -> Changes:
+    """Find out what a run changed.
+
+    Args:
+        live: the namespace; `live.ids` and `live.prints` are from before the run.
+        table: versions before the run.
+        touch: what the code may have touched.
+        hidden: names that are the shell's.
+    """
+    present = user_names(live, hidden)
+    anew = {n for n in present if live.ids.get(n) != id(live.namespace[n])}
+    gone = {n for n in table if n in live.ids and n not in live.namespace}
+    stored = anew | {n for n in touch.must_store if n in live.namespace and n not in hidden}
+    doubtful = {
+        n
+        for n in touch.may_store - touch.must_store
+        if n in live.namespace and n not in stored and n in table
+    }
+    touched = stored | doubtful | {n for n in touch.reached if live.is_loaded(n)}
+    if touch.everything:
+        touched |= set(present) | {n for n in table if live.is_loaded(n)}
+    for group in table.groups(touched | gone):
+        touched |= {n for n in group.variables if live.is_loaded(n)}
+    changes = Changes(live.examination(_in_use(table, stored | gone)))
+    changes.rebound, changes.deleted, changes.doubtful = stored, gone, doubtful
+    _examine(live, table, touched - gone, changes)
+    _find_changed(live, table, changes)
+    if changes.changed or changes.rebound or changes.deleted:
+        _regroup(table, changes)
+    return changes
+
+
+def _in_use(table: VersionTable, lost: set[str]) -> Callable[[str], bool]:
+    found: set[str] | None = None
+
+    def in_use(entity: str) -> bool:
+        nonlocal found
+        if entity not in table:
+            return False
+        if found is None:
+            kept = (n for n in table if n not in lost and not is_entity_name(n))
+            found = table.entities_in_use(kept)
+        return entity in found
+
+    return in_use
+
+
+def _examine(
+    live: LiveNamespace, table: VersionTable, touched: Iterable[str], changes: Changes
+) -> None:
+    waiting = sorted(touched)
+    while waiting:
+        name = waiting.pop()
+        if name in changes.dumps:
+            continue
+        dump = changes.dumps[name] = live.look(changes.exam, name)
+        for entity in dump.entities:
+            if entity in live.entities.fresh:
+                live.lazy.discard(entity)
+                changes.rebound.add(entity)
+                waiting.append(entity)
+
+
+def _find_changed(live: LiveNamespace, table: VersionTable, changes: Changes) -> None:
+    for name, dump in changes.dumps.items():
+        former = live.prints.get(name)
+        if name not in table or not dump.fingerprint or dump.fingerprint != former:
+            changes.changed.add(name)
+            changes.doubtful.discard(name)
+
+
+def _regroup(table: VersionTable, changes: Changes) -> None:
+    """Keep co-variables that merely lost names; collect those that are new or different."""
+    rest = table.copy()
+    rest.drop(changes.rebound | changes.deleted)
+    sharing = changes.sharing = Sharing(changes.dumps)
+    for names in sharing.components():
+        group = rest.group(names[0])
+        same = group is not None and tuple(sorted(group.variables)) == names
+        if same and not changes.changed.intersection(names):
+            continue
+        changes.components.append(names)
+        for former in rest.groups(names):
+            changes.former.append(FormerGroup(tuple(sorted(former.variables)), former.joint()))
+
+
+def write_groups(
+    live: LiveNamespace,
+    table: VersionTable,
+    changes: Changes,
+    recipe: str,
+    store_group: StoreGroup,
+    tidy_modules: Callable[[Uses], Uses],
+) -> tuple[Group, ...]:
+    """The co-variables of a record, stored where that is possible."""
+    groups = []
+    for names in changes.components:
+        variables = {name: _variable(name, table, changes, recipe, tidy_modules) for name in names}
+        sharing = changes.sharing.pairs(names) if changes.sharing is not None else {}
+        dump = _joint_dump(live, names, changes)
+        manifest = None if dump is None else store_group(names, dump)
+        groups.append(Group(variables, sharing, manifest))
+    return tuple(groups)
+
+
+def _variable(
+    name: str,
+    table: VersionTable,
+    changes: Changes,
+    recipe: str,
+    tidy_modules: Callable[[Uses], Uses],
+) -> Variable:
+    if name not in changes.changed and name in table:
+        return table.variable(name)
+    dump = changes.dumps[name]
+    if dump.problem:
+        own = lineage_version(recipe, name)
+    else:
+        own = changes.exam.version(dump)
+    return Variable(own, dump.type, dump.size, tidy_modules(dump.uses))
+
+
+def _joint_dump(live: LiveNamespace, names: tuple[str, ...], changes: Changes) -> Dump | None:
+    if any(changes.dumps[name].problem for name in names):
+        return None
+    if changes.sharing is not None and changes.sharing.broken.intersection(names):
+        return None
+    if len(names) == 1:
+        return changes.dumps[names[0]]
+    values = [live.value(name) for name in names]
+    entities = {
+        id(value): name for name, value in zip(names, values, strict=True) if is_entity_name(name)
+    }
+    dump = changes.exam.look_together(values, entities)
+    return None if dump.problem else dump

@@ -1,0 +1,262 @@
+"""Making values again that are not stored: their cell runs again, unseen, on its own inputs.
+
+This is the way back for needs found late, when a reused cell's generator or
+connection is asked for. The cell runs with the names it had read at their
+recorded versions; afterwards namespace, generators and options are as before.
+Batch runs plan ahead instead (`forecast.must_run`) and seldom get here.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from nbrewind.errors import NBRewindError, NotRestorable
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.records import ExecutionRecord, Group
+from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version, is_lineage
+from nbrewind.state.entities import is_entity_name
+from nbrewind.state.restoring import Restore
+from nbrewind_analysis.book import Entry
+
+from nbrewind_kernels.live import load_manifest
+
+if TYPE_CHECKING:
+    from nbrewind_kernels.engine import Engine
+
+log = logging.getLogger(__name__)
+
+NEVER_REPEATED = frozenset({"network", "subprocess", "external-write", "stdin"})
+"""Flags of runs that are not repeated behind the user's back."""
+
+_MISSING = object()
+
+
+class Remaker:
+    """Runs recorded cells again in place of loading what they made."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._busy: list[ObjectId] = []
+        self._effects_due: list[Entry] = []
+        self._states: dict[tuple[str, Version], bytes] = {}
+
+    # -- session effects ----------------------------------------------------------------
+
+    def note_reused(self, entry: Entry) -> None:
+        """A cell was reused: remember what only running it brings about."""
+        for access in entry.record.ambient:
+            if access.write is not None and access.state is not None:
+                self._states[access.provider, access.write] = access.state
+        if entry.record.effects.others:
+            self._effects_due.append(entry)
+
+    def session_effects(self) -> None:
+        """Bring about what reused cells did to the process: imports first, then the rest."""
+        self._engine.virtual.do_imports()
+        due, self._effects_due = self._effects_due, []
+        for entry in due:
+            effects = ", ".join(entry.record.effects.others)
+            try:
+                self.run_again(entry.record)
+            except NBRewindError as problem:
+                self._engine.warn(f"{effects} of a reused cell could not be repeated: {problem}")
+
+    # -- values -------------------------------------------------------------------------
+
+    def remake(self, group: Group) -> bool:
+        """Make a co-variable's values again; returns whether they are in place now."""
+        record = self._engine.book.get(group.producer) if group.producer else None
+        if record is None:
+            return False
+        try:
+            values, _ = self.run_again(record)
+        except NBRewindError as problem:
+            log.warning("%s cannot be made again: %s", ", ".join(sorted(group.variables)), problem)
+            return False
+        return self._put_in_place(group, values)
+
+    def result_of(self, record: ExecutionRecord) -> tuple[bool, Any]:
+        """The result of a recorded cell, by running it again."""
+        try:
+            _, result = self.run_again(record)
+        except NBRewindError as problem:
+            log.warning("a result cannot be made again: %s", problem)
+            return False, None
+        return True, result
+
+    def run_again(self, record: ExecutionRecord) -> tuple[dict[str, Any], Any]:
+        """Run a recorded cell on its recorded inputs.
+
+        Returns:
+            What the names it wrote were bound to, and its result.
+
+        Raises:
+            NotRestorable: it may not be repeated, its inputs cannot be had, or it failed.
+        """
+        engine = self._engine
+        refused = NEVER_REPEATED.intersection(record.flags)
+        if refused:
+            raise NotRestorable(f"its cell is not repeated unseen ({', '.join(sorted(refused))})")
+        key = record.recipe().encode()
+        if key in self._busy:
+            raise NotRestorable("its cell needs its own result")
+        self._busy.append(key)
+        try:
+            self._check_files(record)
+            inputs = self._inputs(record)
+            return self._run(engine, record, inputs)
+        finally:
+            self._busy.pop()
+
+    def _run(
+        self, engine: Engine, record: ExecutionRecord, inputs: dict[str, Any]
+    ) -> tuple[dict[str, Any], Any]:
+        namespace = engine.shell.user_ns
+        written = {name for group in record.writes.groups for name in group.variables}
+        involved = {n for n in written | set(record.reads.versions) if not is_entity_name(n)}
+        before = {name: namespace.get(name, _MISSING) for name in involved}
+        tracker = engine.observers.ambient
+        saved = tracker.save()
+        try:
+            for name in involved:
+                if name in inputs:
+                    namespace[name] = inputs[name]
+                elif not (record.reads.versions.get(name) == ABSENT and name in engine.hidden):
+                    namespace.pop(name, None)
+            self._set_generators(record)
+            outcome = engine.shell.run_quietly(record.source)
+            if outcome.status != "ok":
+                raise NotRestorable(f"its cell failed when it ran again: {outcome.error}")
+            made = {n: namespace[n] for n in written if n in namespace}
+            return made, outcome.result
+        finally:
+            for name, value in before.items():
+                if value is _MISSING:
+                    namespace.pop(name, None)
+                else:
+                    namespace[name] = value
+            tracker.restore_saved(saved)
+
+    def _put_in_place(self, group: Group, made: dict[str, Any]) -> bool:
+        live = self._engine.live
+        for name in group.variables:
+            if is_entity_name(name):
+                obj = made.get(name[1:].split(":")[0])
+                if obj is None:
+                    return live.entities.get(name) is not None
+                live.entities.bind(name, obj)
+            elif name not in made:
+                return False
+        for name in group.variables:
+            if not is_entity_name(name):
+                live.namespace[name] = made[name]
+        return True
+
+    # -- inputs -------------------------------------------------------------------------
+
+    def _inputs(self, record: ExecutionRecord) -> dict[str, Any]:
+        """Values for the names the record had read, fresh wherever the run may change them."""
+        engine, reads = self._engine, record.reads
+        changed = set(record.writes.written) - set(record.writes.rebound)
+        changed |= {name for former in reads.former for name in former.names}
+        inputs: dict[str, Any] = {}
+        wanted = {
+            name: version
+            for name, version in reads.versions.items()
+            if version not in (ABSENT, PRESENT)
+        }
+        for name in sorted(wanted, key=is_entity_name, reverse=True):
+            version = wanted[name]
+            if set(name) == {"_"}:
+                raise NotRestorable("its cell reads the result of another cell")
+            if name in inputs:
+                continue
+            current = engine.now.table.own(name) == version
+            if is_entity_name(name):
+                self._need_entity(name, current)
+            elif current and name not in changed and self._is_loadable_now(name):
+                engine.materialise(frozenset({name}))
+                inputs[name] = engine.shell.user_ns[name]
+            elif name in reads.manifests:
+                self._load_into(inputs, reads.manifests[name], reads.versions)
+            else:
+                self._remake_into(inputs, name, version, record)
+        missing = [n for n in wanted if n not in inputs and not is_entity_name(n)]
+        if missing:
+            raise NotRestorable(f"its inputs cannot be had: {', '.join(sorted(missing))}")
+        return inputs
+
+    def _is_loadable_now(self, name: str) -> bool:
+        return name in self._engine.shell.user_ns or name in self._engine.live.lazy
+
+    def _need_entity(self, name: str, current: bool) -> None:
+        plain = name[1:].split(":")[0]
+        if not current:
+            raise NotRestorable(f"{plain} was changed since its cell ran")
+        self._engine.materialise(frozenset({name}))
+
+    def _load_into(
+        self, inputs: dict[str, Any], manifest: ObjectId, versions: dict[str, Version]
+    ) -> None:
+        live = self._engine.live
+
+        def need(entity: str) -> Any:
+            self._engine.materialise(frozenset({entity}))
+            found = live.entities.get(entity)
+            if found is None:
+                raise NotRestorable(f"{entity[1:].split(':')[0]} cannot be restored")
+            return found
+
+        restore = Restore(live.namespace, live.entities, need)
+        names, values = load_manifest(live.store, manifest, restore)
+        for name, value in zip(names, values, strict=True):
+            if name in versions and not is_entity_name(name):
+                inputs[name] = value
+
+    def _remake_into(
+        self, inputs: dict[str, Any], name: str, version: Version, record: ExecutionRecord
+    ) -> None:
+        engine = self._engine
+        group = engine.now.table.group(name)
+        if (
+            is_lineage(version)
+            and engine.now.table.own(name) == version
+            and name not in engine.live.lazy
+            and group is not None
+        ):
+            # The live value is the recorded one; the run takes it a step further, as it did.
+            for other in group.variables:
+                if not is_entity_name(other):
+                    inputs[other] = engine.shell.user_ns[other]
+            return
+        producer = record.reads.producers.get(name)
+        earlier = engine.book.get(producer) if producer else None
+        if earlier is None:
+            raise NotRestorable(f"the record that made {name} is gone")
+        values, _ = self.run_again(earlier)
+        for other, value in values.items():
+            if other in record.reads.versions:
+                inputs[other] = value
+
+    def _set_generators(self, record: ExecutionRecord) -> None:
+        tracker = self._engine.observers.ambient
+        for access in record.ambient:
+            if access.read is None:
+                continue
+            if access.read == ENTROPY:
+                state = access.start
+            else:
+                state = self._states.get((access.provider, access.read))
+            if state is not None:
+                tracker.set(access.provider, access.read, state)
+
+    def _check_files(self, record: ExecutionRecord) -> None:
+        engine = self._engine
+        engine.virtual.settle_files()
+        engine.surroundings.forget()
+        for access in record.files:
+            if access.read is None:
+                continue
+            if engine.now.file_version(access.path, access.read) != access.read:
+                raise NotRestorable(f"{access.path} was changed since its cell ran")

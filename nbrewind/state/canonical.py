@@ -1,0 +1,76 @@
+"""Streams that differ although the values are equal, and how to see it.
+
+A pickle stream depends on which of its strings happen to be one object: a list
+of two equal strings is written in two ways. No code can rely on that, so where
+raw streams differ but could be equal they are compared with the memo of such
+immutables dissolved. It costs a pass over the opcodes in Python, hence the bound.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from typing import Any
+
+LIMIT = 256 * 1024
+"""Longest stream, in bytes, that is brought into canonical form."""
+
+_TEXT = frozenset(
+    {
+        "SHORT_BINUNICODE",
+        "BINUNICODE",
+        "BINUNICODE8",
+        "SHORT_BINBYTES",
+        "BINBYTES",
+        "BINBYTES8",
+    }
+)
+_SILENT = frozenset({"PROTO", "FRAME"})
+_GETS = frozenset({"BINGET", "LONG_BINGET"})
+
+Token = tuple[Any, ...]
+
+
+def canonical_tokens(stream: bytes) -> list[Token]:
+    """The opcodes of a stream with references to strings, bytes and globals dissolved.
+
+    Raises:
+        ValueError: the stream is damaged, or longer than `LIMIT`.
+    """
+    if len(stream) > LIMIT:
+        raise ValueError("the stream is too long to be compared")
+    tokens: list[Token] = []
+    memo: list[Token | int] = []
+    kept = 0
+    for opcode, arg, _ in pickletools.genops(stream):
+        name = opcode.name
+        if name in _SILENT:
+            continue
+        if name in _TEXT:
+            tokens.append(("text", type(arg).__name__, arg))
+        elif name == "STACK_GLOBAL":
+            qualname, module = tokens.pop(), tokens.pop()
+            tokens.append(("global", module[-1], qualname[-1]))
+        elif name == "MEMOIZE":
+            top = tokens[-1]
+            if top[0] in ("text", "global"):
+                memo.append(top)
+            else:
+                memo.append(kept)
+                tokens.append(("memo", kept))
+                kept += 1
+        elif name in _GETS:
+            found = memo[arg]
+            tokens.append(("get", found) if isinstance(found, int) else found)
+        else:
+            tokens.append((name, type(arg).__name__, arg))
+    return tokens
+
+
+def equal_streams(one: bytes, other: bytes) -> bool:
+    """Whether two streams are the same but for the identity of immutables."""
+    if one == other:
+        return True
+    try:
+        return repr(canonical_tokens(one)) == repr(canonical_tokens(other))
+    except (ValueError, IndexError, TypeError):
+        return False
