@@ -210,7 +210,11 @@ class _Run:
             )
             if started and kernel.client is not None:
                 self.client = kernel.client
-                self.runner = CellRunner(self.file.nb, km=kernel.manager)
+                self.runner = CellRunner(
+                    self.file.nb,
+                    km=kernel.manager,
+                    record_timing=False,  # times differ in every run; reports have them
+                )
                 self.runner.kc = kernel.client
                 self.runner.on_begin = self.stopping.cell_begun
                 await self.learn_language()

@@ -129,7 +129,7 @@ def install(
         shown = None if name == DEFAULT_NAME else f"Python 3 ({name} {mode})"
         content = kernel_json(mode, python=sys.executable, display_name=shown, env=env)
         with tempfile.TemporaryDirectory() as folder:
-            staged = Path(folder) / full_name
+            staged = Path(folder) / "spec"
             staged.mkdir()
             for logo in (_LOGOS / f"{DEFAULT_NAME}-{mode}").iterdir():
                 (staged / logo.name).write_bytes(logo.read_bytes())

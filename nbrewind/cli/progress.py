@@ -85,12 +85,12 @@ class LiveProgress:
         from rich.console import Console
         from rich.live import Live
 
+        self._lines: Sequence[str] = ()
+        self._running: tuple[int, float] | None = None
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self._live: Live = Live(
             console=self._console, transient=True, get_renderable=self._now, refresh_per_second=4
         )
-        self._lines: Sequence[str] = ()
-        self._running: tuple[int, float] | None = None
 
     def __enter__(self) -> LiveProgress:
         self._live.start()

@@ -35,14 +35,16 @@ Written by `python -m nbrewind.cli.reference`; do not edit.
 _RUNNING = """
 ## How a notebook is run
 
-The kernel runs in the notebook's folder and needs no installed kernelspec. The notebook is written
-in place, in one step, unless `-o` names another file; if someone else changed it meanwhile, the result
-goes to `NAME.nbrewind.ipynb` beside it. Long runs are saved every half minute.
+The kernel runs in the notebook's folder and needs no installed kernelspec. The notebook is
+written in place, in one step, unless `-o` names another file; if someone else changed it
+meanwhile, the result goes to `NAME.nbrewind.ipynb` beside it. Long runs are saved every half
+minute.
 
-A cell that raises ends the run: later cells are `not-run` and their old outputs are cleared, and the
-notebook is saved with the traceback. Cells tagged `raises-exception` may raise; cells tagged
-`skip-execution` and empty cells are passed over. Ctrl-C interrupts the cell, a second Ctrl-C kills the
-kernel; SIGTERM and SIGHUP do the same. What was complete before is reused by the next `replay`.
+A cell that raises ends the run: later cells are `not-run` and their old outputs are cleared, and
+the notebook is saved with the traceback. Cells tagged `raises-exception` may raise; cells tagged
+`skip-execution` and empty cells are passed over. Ctrl-C interrupts the cell, a second Ctrl-C
+kills the kernel; SIGTERM and SIGHUP do the same. What was complete before is reused by the next
+`replay`.
 
 `-p NAME=VALUE` puts an assignment into a cell tagged `injected-parameters` after the cell tagged
 `parameters` (at the top if there is none); a later run replaces that cell.
@@ -57,7 +59,7 @@ A cell whose metadata has `{"nbrewind": {"cache": "never"}}`, or whose first lin
 | key | |
 |---|---|
 | `notebook`, `kernel` | the file, the kernel's name |
-| `seconds`, `saved_seconds` | of the whole run; what the reused cells took when they were recorded |
+| `seconds`, `saved_seconds` | of the whole run; what reusing cells saved |
 | `executed`, `reused` | numbers of cells |
 | `warnings` | what a person should know about the run |
 | `cells` | one object for each code cell |
