@@ -17,7 +17,7 @@ from typing import Any
 from nbrewind.model.versions import ENTROPY, Version, lineage_version
 from nbrewind.state.import_watch import ImportWatch
 from nbrewind.state.library_settings import library_settings
-from nbrewind.state.providers import START, Provider
+from nbrewind.state.providers import START, Provider, Rebasing
 from nbrewind.state.rng import generators
 from nbrewind.state.settings import process_settings
 
@@ -215,17 +215,19 @@ class AmbientTracker:
                 self._notice(provider)
 
     def _before_library(self) -> dict[str, Any]:
-        """Settings before a library's import: what it changes is not the notebook's doing."""
+        """State before a library's import: what it changes is not the notebook's doing."""
         return {
             name: provider.read()
             for name, provider in self.providers.items()
-            if name in self._marked and hasattr(provider, "absorb") and hasattr(provider, "read")
+            if name in self._marked and isinstance(provider, Rebasing)
         }
 
     def _after_library(self, before: dict[str, Any] | None) -> None:
         for name, values in (before or {}).items():
             provider: Any = self.providers[name]
             provider.absorb(values)
+            if provider.kind == "rng" and self._version(provider) == ENTROPY:
+                self._starts[name] = self._capture(name)
 
     def _complain(self, provider: Provider, verb: str) -> None:
         if (key := f"{provider.name}:{verb}") not in self._complained:

@@ -101,12 +101,15 @@ class ImportWatch(MetaPathFinder):
     def _ask_others(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        for finder in list(sys.meta_path):
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                return spec
+        finders = list(sys.meta_path)
+        if self not in finders:
+            return None
+        # Those before this one were asked already, maybe by another session's watch.
+        for finder in finders[finders.index(self) + 1 :]:
+            if hasattr(finder, "find_spec"):
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    return spec
         return None
 
     def _prepare(self, loader: Any, library: bool) -> None:

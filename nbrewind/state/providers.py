@@ -9,7 +9,7 @@ callable that returns several.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from nbrewind.model.versions import Version
 
@@ -53,11 +53,12 @@ class Provider(Protocol):
         """Put a captured state in force."""
 
 
+@runtime_checkable
 class Rebasing(Protocol):
-    """A provider whose start can follow what the import of a library changed."""
-
-    def absorb(self, before: object) -> None:
-        """Count what changed since `before` was read as part of the start."""
+    """What a provider may have besides: a start that follows what imports of libraries change."""
 
     def read(self) -> object:
         """The present values, as `absorb` wants them."""
+
+    def absorb(self, before: Any) -> None:
+        """Count what changed since `before` was read as part of the start."""

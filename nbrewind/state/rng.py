@@ -58,6 +58,18 @@ class Generator:
         """Continue from a captured state."""
         self.put(pickle.loads(state))
 
+    def read(self) -> Hashable:
+        """The present state, for `absorb`."""
+        return self.peek()
+
+    def absorb(self, before: object) -> None:
+        """Draws of a library while it is imported leave an untouched generator untouched.
+
+        A state that the notebook chose is another matter: what follows depends on it.
+        """
+        if before == self._start:
+            self.mark()
+
     def peek(self) -> Hashable:
         """The present state as plain immutable data."""
         raise TypeError(f"{type(self).__name__} does not say how to read its state")
