@@ -127,7 +127,7 @@ class FileTracker:
 
     def _is_ignored(self, path: str) -> bool:
         return (
-            path.startswith(self._ignored)
+            f"{path}{os.sep}".startswith(self._ignored)
             or path in self._excluded
             or path.endswith((".pyc", os.sep + "__pycache__"))
             or f"{os.sep}__pycache__{os.sep}" in path

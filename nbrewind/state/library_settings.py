@@ -84,30 +84,35 @@ class MatplotlibParameters(Setting):
         self._backend_is_automatic = False
 
     def mark(self) -> None:
-        """As for every setting; which backend `auto` turns into later is no act of the notebook."""
+        """As for every setting; notes whether the backend is yet to be chosen."""
         rc = sys.modules["matplotlib"].rcParams
         self._backend_is_automatic = not isinstance(dict.__getitem__(rc, "backend"), str)
         super().mark()
 
     def read(self) -> Table:
-        """Parameter names to values, without an automatically chosen backend."""
+        """Parameter names to values, without an automatically chosen backend.
+
+        What `auto` turns into when the first figure is made is no act of the notebook;
+        `matplotlib.use` is, and forbids falling back.
+        """
         rc = sys.modules["matplotlib"].rcParams
         # `dict.items` passes by the accessors, which warn and which choose a backend.
         table = {k: tuple(v) if type(v) is list else v for k, v in dict.items(rc)}
-        if self._backend_is_automatic:
-            table.pop("backend", None)
+        if self._backend_is_automatic and table["backend_fallback"]:
+            del table["backend"]
         return table
 
     def write(self, values: Table) -> None:
         """Set the parameters that differ, checked by matplotlib."""
         matplotlib = sys.modules["matplotlib"]
         now = self.read()
-        for key, value in values.items():
-            if now.get(key) != value:
-                if key == "backend":
-                    matplotlib.use(value, force=False)
-                else:
-                    matplotlib.rcParams[key] = _thawed(value)
+        differing = {k: v for k, v in values.items() if k not in now or now[k] != v}
+        backend = differing.pop("backend", None)
+        if backend is not None:
+            matplotlib.use(backend, force=False)  # forbids falling back, so this goes first
+            differing["backend_fallback"] = values["backend_fallback"]
+        for key, value in differing.items():
+            matplotlib.rcParams[key] = _thawed(value)
 
 
 class SklearnConfiguration(Setting):

@@ -63,7 +63,10 @@ def machine_folders(root: Path) -> tuple[str, ...]:
         f"{tempfile.gettempdir()}/ipykernel_{os.getpid()}",
     ]
     every = {os.path.normpath(folder) for folder in folders}
-    return tuple(sorted(f"{folder}{os.sep}" for folder in every if not _holds(folder, root)))
+    # matplotlib's stand-in for a configuration folder it may not write.
+    stand_in = f"{tempfile.gettempdir()}{os.sep}matplotlib-"
+    held = (f"{folder}{os.sep}" for folder in every if not _holds(folder, root))
+    return (*sorted(held), stand_in)
 
 
 def is_library_file(path: str, root: Path) -> bool:

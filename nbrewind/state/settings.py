@@ -156,9 +156,19 @@ class EnvironmentVariables(Setting):
         {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expandvars"}
     )
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._raw: object = None
+        self._items: Table = {}
+
     def read(self) -> Table:
         """Names to values."""
-        return dict(os.environ)
+        # Decoding a hundred variables takes longer than all other settings together.
+        raw = getattr(os.environ, "_data", None)
+        if raw is None or raw != self._raw:
+            self._raw = dict(raw) if raw is not None else None
+            self._items = dict(os.environ)
+        return self._items
 
     def write(self, values: Table) -> None:
         """Set, change and remove variables until they are `values`."""

@@ -287,6 +287,32 @@ def test_importing_libraries_moves_nothing(tmp_path: Path) -> None:
     assert lines == ["[]"]
 
 
+@pytest.mark.parametrize("backend", ["svg", None])
+def test_only_a_backend_the_notebook_chose_counts(tmp_path: Path, backend: str | None) -> None:
+    lines = fresh(
+        tmp_path,
+        f"""
+        import os
+        os.environ.pop("MPLBACKEND", None)
+        if {backend!r}:
+            os.environ["MPLBACKEND"] = {backend!r}
+        import matplotlib.pyplot as plt
+        tracker.begin()
+        plt.figure()
+        print(tracker.end())
+        import matplotlib
+        tracker.begin()
+        matplotlib.use("pdf")
+        (move,) = tracker.end()
+        tracker.set(move.provider, "start", None)
+        print(tracker.versions()[move.provider])
+        tracker.set(move.provider, move.after, move.state)
+        print(matplotlib.get_backend(), tracker.versions()[move.provider] == move.after)
+        """,
+    )
+    assert lines == ["[]", "start", "pdf True"]
+
+
 def test_draws_of_a_library_being_imported_count_only_after_a_seed(tmp_path: Path) -> None:
     lines = fresh(
         tmp_path,

@@ -331,6 +331,7 @@ def test_store_caches_and_libraries_are_not_reported(root: Path, observe: Observ
         Path("__pycache__/m.cpython-311.pyc").write_text("1")
         Path(os.__file__).read_text()
         open("/dev/null", "w").close()
+        os.makedirs(Path.home() / ".cache", exist_ok=True)
         os.listdir("/proc/self")
 
     report = observe(cell)
