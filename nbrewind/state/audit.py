@@ -76,9 +76,19 @@ class _HereError(Exception):
     pass
 
 
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    listeners = _listeners.get(event)
-    if listeners is None or getattr(_quiet, "on", False):
+def _hook(
+    event: str,
+    args: tuple[Any, ...],
+    heard_by: Callable[[str], tuple[Listener, ...] | None] = _listeners.get,
+) -> None:
+    # Runs for every event of the process, `id()` among them: a look-up in a default.
+    listeners = heard_by(event)
+    if listeners is not None:
+        _tell(listeners, event, args)
+
+
+def _tell(listeners: tuple[Listener, ...], event: str, args: tuple[Any, ...]) -> None:
+    if getattr(_quiet, "on", False):
         return
     _quiet.on = True
     try:

@@ -106,7 +106,7 @@ class FileTracker:
         history = self._history
         if history is None or not self._is_counted_thread():
             return
-        frame = audit.caller(2)
+        frame = audit.caller(3)  # past the two functions of the hook
         if is_tooling(event, frame):
             return
         flag = flag_of(event, args, frame)

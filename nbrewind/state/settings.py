@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,11 @@ class ListSetting(Setting):
         return tuple(apply_list(self._start, delta))
 
     def _rebased(self, before: Any, now: Any) -> Any:
-        old = list(before)
-        mine = [item for item in old if item not in self._start]
-        return tuple(item for item in now if item not in mine)
+        # What the notebook added or removed before stays a difference from the start.
+        kept = [item for item in self._start if item in now or item not in before]
+        front = list(takewhile(lambda item: item not in before, now))
+        back = [item for item in now[len(front) :] if item not in before]
+        return (*front, *kept, *back)
 
 
 class WorkingDirectory(Setting):

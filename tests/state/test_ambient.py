@@ -363,6 +363,23 @@ def test_what_a_cell_sets_beside_its_imports_is_its_own(tmp_path: Path) -> None:
     ]
 
 
+def test_a_change_made_before_an_import_outlives_it(tmp_path: Path) -> None:
+    lines = fresh(
+        tmp_path,
+        """
+        warnings.resetwarnings()
+        sys.path.remove(sys.path[-1])
+        before = tracker.versions()
+        import sklearn.linear_model
+        after = tracker.versions()
+        print(before["sys.path"] == after["sys.path"] != "start", after["warnings"] != "start")
+        tracker.set("warnings", "start", None)
+        print(len(warnings.filters) > 5, tracker.versions()["warnings"])
+        """,
+    )
+    assert lines == ["True True", "True start"]
+
+
 def test_state_of_a_library_not_imported_yet_waits_for_its_import(tmp_path: Path) -> None:
     recorded = fresh(
         tmp_path,
