@@ -45,7 +45,12 @@ class Auditing:
         if kernel is not None and getattr(kernel, "session", None) is not None:
             holders = (sys.stdout, sys.stderr, shell.displayhook, shell.display_pub)
             self.cells.recorder = OutputRecorder(
-                kernel.session, kernel.iopub_thread, kernel.iopub_socket, holders, _log
+                kernel.session,
+                kernel.iopub_thread,
+                kernel.iopub_socket,
+                holders,
+                _log,
+                stdin_socket=kernel.stdin_socket,
             )
         shell.register_magics(RewindMagics(shell, self.cells, "audit", str(location.store)))
         shell.events.register("pre_run_cell", self.begin)

@@ -122,7 +122,14 @@ class RewindKernel(_Base):  # type: ignore[misc]
 
     def _recorder(self) -> OutputRecorder:
         holders = (sys.stdout, sys.stderr, self.shell.displayhook, self.shell.display_pub)
-        return OutputRecorder(self.session, self.iopub_thread, self.iopub_socket, holders, self.log)
+        return OutputRecorder(
+            self.session,
+            self.iopub_thread,
+            self.iopub_socket,
+            holders,
+            self.log,
+            stdin_socket=self.stdin_socket,
+        )
 
     # Cells
 
@@ -332,23 +339,6 @@ class RewindKernel(_Base):  # type: ignore[misc]
             yield
         finally:
             completer.namespace = namespace
-
-    # Input from the user
-
-    def raw_input(self, prompt: str = "") -> Any:
-        """Ask the front end; a cell that does so cannot be reused."""
-        self._note_stdin()
-        return super().raw_input(prompt)
-
-    def getpass(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask the front end; a cell that does so cannot be reused."""
-        self._note_stdin()
-        return super().getpass(*args, **kwargs)
-
-    def _note_stdin(self) -> None:
-        cell = _cell.get() or self.cells.running
-        if cell is not None:
-            cell.flags.add("stdin")
 
     # The session
 

@@ -115,6 +115,7 @@ class OutputRecorder:
         iopub_socket: what the kernel publishes to.
         holders: streams, publishers and hooks that choose parent headers.
         log: where problems are told, each once.
+        stdin_socket: where a cell asks the front end for input; it is flagged then.
     """
 
     def __init__(
@@ -124,10 +125,12 @@ class OutputRecorder:
         iopub_socket: Any,
         holders: Sequence[Any],
         log: logging.Logger,
+        stdin_socket: Any = None,
     ) -> None:
         self.origins = ThreadOrigins()
         self._session = session
         self._sockets = (iopub_socket, iopub_thread)
+        self._stdin_socket = stdin_socket
         self._log = log
         self._open: dict[str, Recording] = {}
         self._sending = threading.local()
@@ -171,6 +174,8 @@ class OutputRecorder:
             stream: Any, msg_or_type: Any, content: Any = None, *args: Any, **kwargs: Any
         ) -> dict[str, Any] | None:
             if not any(stream is socket for socket in self._sockets):
+                if stream is self._stdin_socket and stream is not None:
+                    self._note_input(kwargs.get("parent", args[0] if args else None))
                 return original(stream, msg_or_type, content, *args, **kwargs)
             origin = _take_mark(msg_or_type, args, kwargs)
             if _muted.get() and _kind(msg_or_type) not in _UNANSWERED:
@@ -209,6 +214,12 @@ class OutputRecorder:
 
         iopub_thread.send_multipart = send_multipart
         self._undo.append(undo)
+
+    def _note_input(self, parent: Any) -> None:
+        header = parent.get("header", parent) if isinstance(parent, dict) else {}
+        recording = self._open.get(header.get("msg_id", ""))
+        if recording is not None:
+            recording.flags.add("stdin")
 
     def _note_frames(self, frames: Sequence[Any]) -> None:
         try:

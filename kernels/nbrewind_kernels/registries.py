@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from types import MethodType
 from typing import Any
 
 _BY_IMPORT = ("matplotlib", "IPython", "ipykernel", "nbrewind")
@@ -62,9 +63,14 @@ def _identities(things: Any) -> int:
 
 
 def _identity(thing: Any) -> object:
-    """Bound methods are made anew at each access: their parts identify them."""
-    function = getattr(thing, "__func__", None)
-    return (id(function), id(thing.__self__)) if function is not None else id(thing)
+    """Bound methods are made anew at each access: their parts identify them.
+
+    Nothing else is asked for an attribute: a magic that IPython has not loaded yet
+    would import its module.
+    """
+    if isinstance(thing, MethodType):
+        return (id(thing.__func__), id(thing.__self__))
+    return id(thing)
 
 
 def _comes_by_import(thing: Any) -> bool:

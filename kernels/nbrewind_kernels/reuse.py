@@ -64,7 +64,7 @@ def _remember_output(shell: Any, output: OutputMessage, count: int) -> None:
         if "text/plain" in content["data"]:
             history.output_hist_reprs[count] = content["data"]["text/plain"]
     elif output.type == "stream":
-        bundle = {"stream": [content["text"]]}
+        bundle: dict[str, str | list[str]] = {"stream": [content["text"]]}
         if content["name"] == "stdout":
             kept = HistoryOutput(output_type="out_stream", bundle=bundle)
         else:

@@ -33,6 +33,8 @@ from nbrewind_kernels.ports import CellOutcome, CellRequest, Decision, Execute, 
 
 class FakeEngine:
     def __init__(self, shell: Shell, mode: str) -> None:
+        if os.environ.get("FAKE_BREAK") == "start":
+            raise RuntimeError("broken start")
         self.shell = shell
         self.mode = mode
         self.warnings: list[str] = []
@@ -104,7 +106,8 @@ class FakeEngine:
             for name, value in self._visible().items()
             if name not in self._before or self._before[name] is not value
         }
-        if outcome.status == "ok":
+        self._before = {}
+        if outcome.status == "ok" and self.mode == "replay":
             self._known[self._request.source] = (outcome, wrote)
         action = "executed" if outcome.status == "ok" else "failed"
         return CellReport(
