@@ -40,7 +40,7 @@ class FakeEngine:
         self.warnings: list[str] = []
         self._known: dict[str, tuple[CellOutcome, dict[str, Any]]] = {}
         self._lazy: dict[str, Any] = {}
-        self._before: dict[str, Any] = {}
+        self._before: dict[str, int] = {}
         self._request: CellRequest | None = None
 
     def plan(self, cells: list[CellRequest]) -> None:
@@ -63,7 +63,7 @@ class FakeEngine:
             while time.monotonic() < deadline and not _open[-1].pending:
                 time.sleep(0.01)
         self._request = request
-        self._before = self._visible()
+        self._before = {name: id(value) for name, value in self._visible().items()}
         if self.mode == "replay" and request.source in self._known and not request.force:
             outcome, wrote = self._known[request.source]
             self._lazy.update(wrote) if "lazy" in request.source else self.shell.user_ns.update(
@@ -104,9 +104,8 @@ class FakeEngine:
         wrote = {
             name: value
             for name, value in self._visible().items()
-            if name not in self._before or self._before[name] is not value
+            if name not in self._before or self._before[name] != id(value)
         }
-        self._before = {}
         if outcome.status == "ok" and self.mode == "replay":
             self._known[self._request.source] = (outcome, wrote)
         action = "executed" if outcome.status == "ok" else "failed"

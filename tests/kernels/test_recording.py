@@ -134,14 +134,23 @@ def test_how_a_cell_ended_is_told(start: Start) -> None:
 
 
 def test_results_are_handed_over_and_not_kept_alive(start: Start) -> None:
-    front = start("audit")
-    front.run("class C: pass\nimport weakref, gc")
-    front.run("c = C(); r = weakref.ref(c); c")
-    assert last(front)["has_result"]
-    for code in ("1", "2", "3"):  # IPython keeps three results as `_`, `__` and `___`
-        front.run(code)
-    front.run("del c\nOut.clear()\nfor n in range(50): globals().pop(f'_{n}', None)")
-    assert front.run("gc.collect(); r() is None").outputs[0][1]["data"]["text/plain"] == "True"
+    cells = [
+        "class C: pass\nimport weakref, gc, sys",
+        "c = C(); r = weakref.ref(c); c",
+        *"1234",
+        "del c\nOut.clear()\nfor n in range(50): globals().pop(f'_{n}', None)",
+        "gc.collect();",
+        "print(r() is None)",
+        "d = C(); print(sys.getrefcount(d))",
+        "s = weakref.ref(d); del d; print(s() is None)",
+    ]
+    printed = []
+    for kind in ("plain", "audit"):
+        front = start(kind)
+        printed.append([front.run(cell).text() for cell in cells])
+    assert printed[0] == printed[1]
+    assert printed[0][-1] == "True\n"
+    assert front.journal("finish")[1]["has_result"]
     for code in ("None", "c2 = 1", "5;", "Out"):
         front.run(code)
         assert not last(front)["has_result"]
