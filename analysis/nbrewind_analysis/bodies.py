@@ -123,7 +123,7 @@ class _Scan:
                 self.target(node, local)
                 if isinstance(node.value, ast.Name) and node.value.id not in SPECIAL_ROOTS:
                     self.load(node.value.id, local)
-                else:
+                elif not is_shell(node.value):
                     self.visit(node.value, local)
             case ast.AugAssign(target=ast.Name(id=name)):
                 self.load(name, local)

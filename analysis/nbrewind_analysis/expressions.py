@@ -109,7 +109,7 @@ class Expressions(Namespace):
         root = node.value
         if isinstance(root, ast.Name) and root.id not in self._inside | SPECIAL_ROOTS:
             self._load_here(root.id)
-        else:
+        elif not is_shell(root):
             self.visit(root)
 
     def _visit_Subscript(self, node: ast.Subscript) -> None:

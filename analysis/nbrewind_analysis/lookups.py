@@ -72,6 +72,8 @@ def name_lookup(name: str, *, module_level: bool) -> Lookup | None:
 
 def attribute_lookup(node: ast.Attribute) -> Lookup | None:
     """What using this attribute, other than to call it, may look up."""
+    if is_shell(node.value):
+        return Lookup() if node.attr in _HARMLESS_SHELL else EVERYTHING
     if node.attr in NAMESPACE_ATTRIBUTES:
         return EVERYTHING
     return ANYWHERE if node.attr in EVALUATORS else None

@@ -168,14 +168,15 @@ def _cell_magic(name: str, line: str, body: str) -> Magic:
 
 
 def _split_options(line: str, valued: str) -> tuple[str, tuple[str, ...]]:
-    """The code after the leading options of `line`, and the values of those options."""
+    """The code after the leading options of `line`, and the functions they name."""
     values: list[str] = []
     rest = line.lstrip()
     while option := re.match(r"--?([A-Za-z][\w-]*)\s*", rest):
         word = option[1]
         rest = rest[option.end() :]
         if len(word) == 1 and word in valued and (value := re.match(r"(\S+)\s*", rest)):
-            values.append(value[1])
+            if word == "f":
+                values.append(value[1])
             rest = rest[value.end() :]
     return rest, tuple(values)
 

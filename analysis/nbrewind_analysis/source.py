@@ -167,12 +167,25 @@ def ends_in_semicolon(tree: ast.Module, code: str) -> bool:
     """Whether the last token of `code` but comments is `;`, as IPython's display hook tests."""
     if ";" not in code or not tree.body:
         return False
-    last = tree.body[-1]
+    last = _last_simple(tree.body[-1])
     if last.end_lineno is None or last.end_col_offset is None:
         return False
-    line = code.split("\n")[last.end_lineno - 1]
+    lines = code.split("\n")
+    if last is not tree.body[-1] and lines[last.lineno - 1][:1].isspace():
+        # The tokens that end an indented block come after the `;`.
+        return False
+    line = lines[last.end_lineno - 1]
     rest = line.encode()[last.end_col_offset :].decode()
     return rest.lstrip(" \t\f\\").startswith(";")
+
+
+def _last_simple(node: ast.stmt) -> ast.stmt:
+    """The last statement inside a compound one, whose own end may include the `;`."""
+    for name in ("finalbody", "orelse", "handlers", "cases", "body"):
+        parts = getattr(node, name, None)
+        if isinstance(parts, list) and parts:
+            return _last_simple(parts[-1])
+    return node
 
 
 def _merged(values: list[ast.expr]) -> list[ast.expr]:
