@@ -46,7 +46,7 @@ def _chain_start(text: str, end: int) -> tuple[tuple[str, bool] | None, int]:
     """
     position, followed = end, False
     while True:
-        before = text[:position]
+        before = text[:position].rstrip() if followed else text[:position]
         if match := _WORD_END.search(before):
             start = match.start()
             if text[:start].rstrip().endswith("."):

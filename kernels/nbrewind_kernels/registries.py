@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
+
+from IPython.core.alias import Alias
+from IPython.core.magic import MagicAlias
 
 _BY_IMPORT = ("matplotlib", "IPython", "ipykernel", "nbrewind")
 """Packages whose own registrations come with their import."""
@@ -22,8 +25,8 @@ def registry_digests(shell: Any) -> Mapping[str, int | str]:
     magics = shell.magics_manager.magics
     manager = shell.input_transformer_manager
     return {
-        "line-magics": _entries(magics["line"]),
-        "cell-magics": _entries(magics["cell"]),
+        "line-magics": _magics(magics["line"]),
+        "cell-magics": _magics(magics["cell"]),
         "input-transformers": _identities(
             [*manager.cleanup_transforms, *manager.line_transforms, *manager.token_transformers]
         ),
@@ -51,6 +54,22 @@ def registry_digests(shell: Any) -> Mapping[str, int | str]:
             )
         ),
     }
+
+
+def _magics(registry: Mapping[str, Any]) -> int:
+    return hash(frozenset((name, _magic(thing)) for name, thing in registry.items()))
+
+
+def _magic(thing: Any) -> object:
+    """IPython's own magics count by name: it puts the real one in place of a lazy one when used."""
+    if isinstance(thing, Alias):
+        return thing.cmd
+    if isinstance(thing, MagicAlias):
+        return thing.magic_name, thing.magic_params
+    owner = thing.__self__ if isinstance(thing, MethodType) else thing
+    if isinstance(thing, FunctionType):
+        return id(thing)
+    return 0 if type(owner).__module__.startswith(_BY_IMPORT) else _identity(thing)
 
 
 def _entries(registry: Mapping[str, Any]) -> int:
