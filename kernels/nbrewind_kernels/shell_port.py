@@ -33,7 +33,7 @@ _MODULE_NAMES = frozenset(
     }
 )
 _NUMBERED = re.compile(r"_(i?)(\d+)")
-_INPUTS = {"_i": "_i", "_ii": "_ii", "_iii": "_iii"}
+_INPUTS = ("_i", "_ii", "_iii")
 
 
 class IPythonShellPort:
@@ -56,7 +56,7 @@ class IPythonShellPort:
         self._shell.user_ns = namespace
 
     def hidden_names(self) -> frozenset[str]:
-        """Names whose present value IPython put there.
+        """Names whose present value IPython put there, and those it is about to put there.
 
         A user's own `_ = gettext` or `open = my_open` is an ordinary variable.
         """
@@ -69,11 +69,12 @@ class IPythonShellPort:
         hidden.update(_MODULE_NAMES & namespace.keys())
         hook, history = shell.displayhook, shell.history_manager
         for name in ("_", "__", "___"):
-            if namespace.get(name, _NOTHING) is getattr(hook, name, None):
+            if name not in namespace or namespace[name] is getattr(hook, name, None):
                 hidden.add(name)
-        for name, attribute in _INPUTS.items():
-            if history is not None and namespace.get(name) == getattr(history, attribute, None):
+        for name in _INPUTS:
+            if name not in namespace or namespace[name] == getattr(history, name, None):
                 hidden.add(name)
+        hidden.update((f"_{shell.execution_count}", f"_i{shell.execution_count}"))
         results = namespace.get("_oh", {})
         for name in namespace:
             if name[:1] == "_" and (match := _NUMBERED.fullmatch(name)):

@@ -21,7 +21,14 @@ from jupyter_client.manager import KernelManager
 TIMEOUT = 60
 ROOTS = [Path(__file__).parents[2] / part for part in ("", "kernels", "analysis", "packaging")]
 FAKE = Path(__file__).with_name("fake_kernel.py")
-PLAIN = ["-m", "ipykernel_launcher"]
+ARGV = {
+    "plain": ["-m", "ipykernel_launcher"],
+    "audit": ["-m", "nbrewind_launcher", "--mode", "audit"],
+    "replay": ["-m", "nbrewind_launcher", "--mode", "replay"],
+    "fake-audit": [str(FAKE), "audit"],
+    "fake-replay": [str(FAKE), "replay"],
+}
+"""Kernels: ipykernel, ours, and ours with the small engine of `fake_kernel`."""
 
 
 @dataclass
@@ -77,6 +84,7 @@ class Front:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)
         self._journal = journal
+        self._stopped = False
 
     def send(
         self,
@@ -173,6 +181,9 @@ class Front:
             time.sleep(0.01)
 
     def stop(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
         self.client.stop_channels()
         self.manager.shutdown_kernel()
         self.manager.cleanup_resources()
@@ -207,19 +218,18 @@ def launch(argv: list[str], folder: Path, **environ: str) -> Front:
 @pytest.fixture(scope="session")
 def launch_fake() -> Callable[[str, Path], Front]:
     """Start one kernel with the fake engine; whoever asks stops it."""
-    return lambda mode, folder: launch([str(FAKE), mode], folder)
+    return lambda mode, folder: launch(ARGV[f"fake-{mode}"], folder)
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Front]]:
-    """Start kernels of this test: `plain`, `audit` or `replay` (with the fake engine)."""
+    """Start kernels of this test; they are stopped after it."""
     fronts: list[Front] = []
 
     def starter(kind: str, **environ: str) -> Front:
         folder = tmp_path / f"{kind}{len(fronts)}"
         folder.mkdir()
-        argv = PLAIN if kind == "plain" else [str(FAKE), kind]
-        fronts.append(launch(argv, folder, **environ))
+        fronts.append(launch(ARGV[kind], folder, **environ))
         return fronts[-1]
 
     yield starter
@@ -233,8 +243,7 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Front]]
     fronts: dict[str, Front] = {}
     try:
         for kind in ("plain", "audit", "replay"):
-            argv = PLAIN if kind == "plain" else [str(FAKE), kind]
-            fronts[kind] = launch(argv, tmp_path_factory.mktemp(kind))
+            fronts[kind] = launch(ARGV[kind], tmp_path_factory.mktemp(kind))
         yield fronts
     finally:
         for front in fronts.values():

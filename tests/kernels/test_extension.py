@@ -58,7 +58,7 @@ def test_it_changes_nothing_for_the_cell(start: Start) -> None:
 
 
 def test_a_second_load_and_our_own_kernels_are_left_alone(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run(fake())
     front.run("%load_ext nbrewind")
     front.run("x = 1")

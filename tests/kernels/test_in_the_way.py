@@ -10,7 +10,7 @@ import pytest
 Start = Callable[..., Any]
 
 
-@pytest.mark.parametrize("kind", ["audit", "replay"])
+@pytest.mark.parametrize("kind", ["fake-audit", "fake-replay"])
 def test_an_engine_that_breaks_changes_nothing_but_a_warning(kind: str, start: Start) -> None:
     front = start(kind)
     for broken in ("break-begin", "break-finish"):
@@ -28,7 +28,7 @@ def test_an_engine_that_breaks_changes_nothing_but_a_warning(kind: str, start: S
 
 
 def test_an_engine_that_does_not_start_leaves_a_plain_kernel(start: Start) -> None:
-    front = start("audit", FAKE_BREAK="start")
+    front = start("fake-audit", FAKE_BREAK="start")
     assert front.run("6 * 7").outputs[0][1]["data"]["text/plain"] == "42"
     shown = front.run("%rewind status").outputs[0][1]["data"]["text/plain"]
     assert "not recording" in shown
@@ -36,7 +36,7 @@ def test_an_engine_that_does_not_start_leaves_a_plain_kernel(start: Start) -> No
 
 
 def test_an_interrupt_while_inputs_are_loaded_stops_the_cell(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     msg_id = front.start("# fake: slow-begin\nprint('must not run')")
     front.wait_for("waiting")
     front.manager.interrupt_kernel()
@@ -48,7 +48,7 @@ def test_an_interrupt_while_inputs_are_loaded_stops_the_cell(start: Start) -> No
 
 
 def test_an_interrupt_during_a_capture_harms_nobody(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     msg_id = front.start("# fake: slow-finish\n8")
     assert front.reply(msg_id)["status"] == "ok"  # the reply does not wait for the capture
     front.wait_for("capturing")
@@ -59,13 +59,13 @@ def test_an_interrupt_during_a_capture_harms_nobody(start: Start) -> None:
 
 
 def test_idle_comes_after_the_capture(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run("# fake: slow-finish\n8")
     assert front.control(op="report")["report"]["action"] == "executed"
 
 
 def test_cells_may_come_without_ids_or_with_a_document_uri(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     uri = "vscode-notebook-cell:/home/me/my%20nb.ipynb#W0sZmlsZQ%3D%3D"
     for metadata in (None, {"cellId": uri}, {"cellId": None}, {"cellId": "a1"}, {"nbrewind": 3}):
         assert front.run("x = 1", metadata=metadata).reply["status"] == "ok"
@@ -73,7 +73,7 @@ def test_cells_may_come_without_ids_or_with_a_document_uri(start: Start) -> None
 
 
 def test_policy_and_force_come_from_the_cell_s_metadata(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run("1", metadata={"nbrewind": {"cache": "never"}})
     front.run("2", metadata={"nbrewind": {"cache": "always", "force": True}})
     front.run("3", metadata={"nbrewind": {"cache": "nonsense"}})
@@ -83,7 +83,7 @@ def test_policy_and_force_come_from_the_cell_s_metadata(start: Start) -> None:
 
 
 def test_the_driver_plans_asks_and_closes(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     plan = [
         {"source": "a = 1", "cell_id": "x", "policy": "never", "force": True},
         {"source": "b = 2"},
@@ -105,14 +105,14 @@ def test_the_driver_plans_asks_and_closes(start: Start) -> None:
 
 
 def test_shutting_down_ends_the_session(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run("1")
     front.ask("shutdown_request", {"restart": False}, channel="control")
     front.wait_for("close")
 
 
 def test_empty_cells_and_rewind_commands_are_not_recorded(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     for code in ("", "   \n", "# only words", "%rewind status", "%rewind report\n\n# why?"):
         front.run(code)
         assert front.control(op="report")["report"] is None
@@ -122,7 +122,7 @@ def test_empty_cells_and_rewind_commands_are_not_recorded(start: Start) -> None:
 
 
 def test_the_report_tells_what_was_done_and_why(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     for code in ("y = 1", "y = 1", "1/0"):
         front.run(code)
     shown = front.run("%rewind report").outputs[0][1]["data"]
@@ -132,7 +132,7 @@ def test_the_report_tells_what_was_done_and_why(start: Start) -> None:
 
 
 def test_reused_cells_keep_their_place_in_the_queue(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     front.run("z = 1")
     ids = [front.start(code) for code in ("z = 2", "z = 1", "print(z)")]
     assert [front.reply(i)["status"] for i in ids] == ["ok"] * 3

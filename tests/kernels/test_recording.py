@@ -18,7 +18,7 @@ def last(front: Any) -> dict[str, Any]:
 
 def test_a_thread_of_an_earlier_cell_prints_into_that_cell(start: Start) -> None:
     """Case 48: what cell 1's thread prints during cell 2 is no output of cell 2."""
-    front = start("audit")
+    front = start("fake-audit")
     front.run(
         "import threading\ngo, gone = threading.Event(), threading.Event()\n"
         "def late():\n    go.wait(30); print('late', flush=True); gone.set()\n"
@@ -28,7 +28,7 @@ def test_a_thread_of_an_earlier_cell_prints_into_that_cell(start: Start) -> None
     assert answer.text() in ("late\nmine\n", "mine\nlate\n")  # shown where ipykernel shows it
     assert last(front)["outputs"] == ["stream"]
     assert last(front)["flags"] == []
-    again = start("replay")
+    again = start("fake-replay")
     again.run(
         "import threading\ngo, gone = threading.Event(), threading.Event()\n"
         "def late():\n    go.wait(30); print('late', flush=True); gone.set()\n"
@@ -40,7 +40,7 @@ def test_a_thread_of_an_earlier_cell_prints_into_that_cell(start: Start) -> None
 
 
 def test_a_pool_of_an_earlier_cell_makes_its_user_unfollowable(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run(
         "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(1)\n"
         "p.submit(int).result()"
@@ -51,7 +51,7 @@ def test_a_pool_of_an_earlier_cell_makes_its_user_unfollowable(start: Start) -> 
 
 
 def test_a_thread_of_the_cell_itself_is_recorded(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run(
         "import threading\nt = threading.Thread(target=print, args=('own',))\nt.start(); t.join()"
     )
@@ -68,7 +68,7 @@ def test_a_thread_of_the_cell_itself_is_recorded(start: Start) -> None:
     ],
 )
 def test_flags(code: str, flag: str, start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run(code)
     assert last(front)["flags"] == [flag]
     front.run("1")
@@ -76,7 +76,7 @@ def test_flags(code: str, flag: str, start: Start) -> None:
 
 
 def test_a_cell_that_asks_is_flagged(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run("input('? ')", stdin="yes")
     assert last(front)["flags"] == ["stdin"]
     front.run("from getpass import getpass; getpass()", stdin="yes")
@@ -84,7 +84,7 @@ def test_a_cell_that_asks_is_flagged(start: Start) -> None:
 
 
 def test_a_subshell_beside_a_cell_makes_it_unfollowable(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     subshell = front.ask("create_subshell_request", {}, channel="control")["subshell_id"]
     front.run("import threading\ngate = threading.Event()")
     waiting = front.start("gate.wait(30)")
@@ -101,7 +101,7 @@ def test_a_subshell_beside_a_cell_makes_it_unfollowable(start: Start) -> None:
 
 
 def test_a_comm_handler_is_looked_at_before_the_next_cell(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run(
         "from comm import get_comm_manager\nheard = []\n"
         "get_comm_manager().register_target('t', lambda comm, m: heard.append(1))"
@@ -116,7 +116,7 @@ def test_a_comm_handler_is_looked_at_before_the_next_cell(start: Start) -> None:
 
 
 def test_how_a_cell_ended_is_told(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run("1 / 0")
     assert (last(front)["status"], last(front)["error"]) == (
         "error",
@@ -145,7 +145,7 @@ def test_results_are_handed_over_and_not_kept_alive(start: Start) -> None:
         "s = weakref.ref(d); del d; print(s() is None)",
     ]
     printed = []
-    for kind in ("plain", "audit"):
+    for kind in ("plain", "fake-audit"):
         front = start(kind)
         printed.append([front.run(cell).text() for cell in cells])
     assert printed[0] == printed[1]
@@ -157,7 +157,7 @@ def test_results_are_handed_over_and_not_kept_alive(start: Start) -> None:
 
 
 def test_variables_of_the_shell_are_hidden_and_those_of_the_user_are_not(start: Start) -> None:
-    front = start("audit")
+    front = start("fake-audit")
     front.run("1")
     front.run("!true")
     front.run("2")

@@ -75,7 +75,7 @@ def test_in_out_and_underscores_are_those_of_a_run(start: Start) -> None:
     cells = ["11", "22", "11", "None", "33;", "22", "x = 5", "11"]
     look = "(_, __, ___, dict(Out), In[1:], _i, _ii, _iii, _8, _i8, get_ipython().execution_count)"
     seen = []
-    for kind in ("plain", "replay"):
+    for kind in ("plain", "fake-replay"):
         front = start(kind)
         for cell in cells:
             front.run(cell)
@@ -88,14 +88,14 @@ def test_in_out_and_underscores_are_those_of_a_run(start: Start) -> None:
 
 
 def test_an_underscore_of_the_user_is_left_alone(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     for cell in ("41", "_ = 'mine'", "41"):
         front.run(cell)
     assert front.run("_").outputs[0][1]["data"]["text/plain"] == "'mine'"
 
 
 def test_an_update_reaches_the_display_of_a_reused_cell(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     show = "from IPython.display import display\nh = display('old', display_id=True)"
     first, again = front.run(show), front.run(show)
     shown = again.outputs[0][1]["transient"]["display_id"]
@@ -106,7 +106,7 @@ def test_an_update_reaches_the_display_of_a_reused_cell(start: Start) -> None:
 
 
 def test_no_code_runs_not_even_event_callbacks(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     front.run(
         "calls = []\nfor e in ('pre_execute', 'post_execute', 'pre_run_cell'):\n"
         "    get_ipython().events.register(e, lambda *a, e=e: calls.append(e))"
@@ -119,7 +119,7 @@ def test_no_code_runs_not_even_event_callbacks(start: Start) -> None:
 
 
 def test_source_of_a_function_from_a_reused_cell_is_found(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     define = "def f():\n    return 1 / 0"
     front.run(define)
     front.run(define)
@@ -129,7 +129,7 @@ def test_source_of_a_function_from_a_reused_cell_is_found(start: Start) -> None:
 
 
 def test_user_expressions_of_a_reused_cell_load_what_they_name(start: Start) -> None:
-    front = start("replay")
+    front = start("fake-replay")
     cell = "# fake: lazy\nbig = [1, 2, 3]"
     front.run(cell)
     reply = front.run(cell, user_expressions={"b": "big"}).reply
@@ -141,7 +141,7 @@ class TestNotLoaded:
 
     @pytest.fixture
     def front(self, start: Start) -> Any:
-        front = start("replay")
+        front = start("fake-replay")
         front.run(self.CELL)
         front.run(self.CELL)
         assert not front.journal("materialise")
