@@ -335,8 +335,10 @@ class Engine:
     def _reads(self, running: _Running, changes: Changes) -> Reads:
         table, closure = self.now.table, running.reached.closure
         versions = {name: table.own(name) for name in sorted(closure.names | closure.absent)}
-        for name in changes.doubtful:
+        for name in (*changes.doubtful, *(changes.changed - changes.rebound)):
             versions[name] = table.own(name)
+        for former in changes.former:
+            versions.update((name, table.own(name)) for name in former.names)
         for name in running.cell.names.deletes:
             versions.setdefault(name, PRESENT if name in table else table.own(name))
         for name in running.cell.names.results:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import marshal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -45,6 +46,8 @@ class LiveNamespace:
         self.lazy: set[str] = set()
         self.prints: dict[str, bytes] = {}
         """Fingerprint of each loaded name when it was captured or loaded last."""
+        self._held: list[Any] = []
+        self._holders = 0
         self.ids: dict[str, int] = {}
         """`id` of each loaded name's value at the end of the last cell."""
 
@@ -105,26 +108,25 @@ class LiveNamespace:
         """
         lost: list[str] = []
         fresh: list[str] = []
-        wanted = [name for name in names if name in self.lazy]
+        wanted = [name for name in names if self._is_missing(name)]
         if not wanted:
             return lost
         restore = Restore(self.namespace, self.entities, _MISSING)
         busy: set[int] = set()
-        alive: list[Any] = []  # entities are only held weakly until a name holds them
 
         def ensure(name: str) -> bool:
             group = table.group(name)
             if group is None:
                 self.lazy.discard(name)
                 return False
-            if name not in self.lazy or id(group) in busy:
+            if not self._is_missing(name) or id(group) in busy:
                 return True
             busy.add(id(group))
             for other in group.variables:
                 for entity in group.variables[other].uses.entities:
                     if entity not in group.variables:
                         ensure(entity)
-            if self._load_group(group, restore, alive) or remake(group):
+            if self._load_group(group, restore) or remake(group):
                 self.lazy.difference_update(group.variables)
                 fresh.extend(group.variables)
                 return True
@@ -138,13 +140,28 @@ class LiveNamespace:
             return found
 
         restore.need_entity = entity
-        restore.is_lazy = self.lazy.__contains__
-        for name in wanted:
-            if not ensure(name):
-                lost.append(name)
-        self.settle(fresh)
-        alive.clear()
+        restore.is_lazy = self._is_missing
+        with self.holding():
+            for name in wanted:
+                if not ensure(name):
+                    lost.append(name)
+            self.settle(fresh)
         return lost
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Keep whatever is loaded alive meanwhile: entities die unless something holds them."""
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                self._held.clear()
+
+    def _is_missing(self, name: str) -> bool:
+        """Lazy, or an entity that died because nothing loaded holds it."""
+        return name in self.lazy or (is_entity_name(name) and self.entities.get(name) is None)
 
     def settle(self, names: Iterable[str]) -> None:
         """Take the present values of names as what their versions stand for."""
@@ -162,7 +179,7 @@ class LiveNamespace:
             if value is not _MISSING:
                 self.ids[name] = id(value)
 
-    def _load_group(self, group: Group, restore: Restore, alive: list[Any]) -> bool:
+    def _load_group(self, group: Group, restore: Restore) -> bool:
         if group.manifest is None:
             return False
         try:
@@ -170,7 +187,7 @@ class LiveNamespace:
         except (StoreError, NotRestorable) as problem:
             log.warning("%s cannot be loaded: %s", ", ".join(sorted(group.variables)), problem)
             return False
-        alive.append(values)
+        self._held.append(values)
         for name, value in zip(names, values, strict=True):
             if name in group.variables and not is_entity_name(name):
                 self.namespace[name] = value

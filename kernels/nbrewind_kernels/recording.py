@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import FormerGroup, Group, Uses, Variable
 from nbrewind.model.versions import lineage_version
-from nbrewind.state.capture import Dump, Examination
+from nbrewind.state.capture import ATOMS, Dump, Examination
 from nbrewind.state.entities import is_entity_name
 from nbrewind.state.sharing import Sharing
 from nbrewind_analysis.table import VersionTable
@@ -23,6 +23,9 @@ from nbrewind_kernels.live import LiveNamespace
 
 StoreGroup = Callable[[tuple[str, ...], Dump], ObjectId | None]
 """Stores a co-variable; returns None if nothing can be stored."""
+
+
+_ATOM_NAMES = frozenset(kind.__name__ for kind in ATOMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,27 @@ def look_at_changes(
         touched |= {n for n in group.variables if live.is_loaded(n)}
     changes = Changes(live.examination(_in_use(table, stored | gone)))
     changes.rebound, changes.deleted, changes.doubtful = stored, gone, doubtful
+    changes.former = _read_and_lost(table, touch, stored | gone)
     _examine(live, table, touched - gone, changes)
     _find_changed(live, table, changes)
     if changes.changed or changes.rebound or changes.deleted:
         _regroup(table, changes)
     return changes
+
+
+def _read_and_lost(table: VersionTable, touch: Touch, lost: set[str]) -> list[FormerGroup]:
+    """Co-variables of names that were read and then rebound or deleted.
+
+    Their old values may have been mutated before they went (`x += [1]` does both), which
+    any other name that shares them must see: such a run fits no other grouping.
+    """
+    former = []
+    for group in table.groups(lost & touch.reached):
+        rest = group.without(frozenset(lost - touch.reached))
+        if rest is None or all(v.type in _ATOM_NAMES for v in rest.variables.values()):
+            continue
+        former.append(FormerGroup(tuple(sorted(rest.variables)), rest.joint()))
+    return former
 
 
 def _in_use(table: VersionTable, lost: set[str]) -> Callable[[str], bool]:

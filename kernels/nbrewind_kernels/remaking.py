@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nbrewind.errors import NBRewindError, NotRestorable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import ExecutionRecord, Group
-from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version, is_lineage
+from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.entities import is_entity_name
 from nbrewind.state.restoring import Restore
 from nbrewind_analysis.book import Entry
@@ -103,9 +103,10 @@ class Remaker:
             raise NotRestorable("its cell needs its own result")
         self._busy.append(key)
         try:
-            self._check_files(record)
-            inputs = self._inputs(record)
-            return self._run(engine, record, inputs)
+            with engine.live.holding():
+                self._check_files(record)
+                inputs = self._inputs(record)
+                return self._run(engine, record, inputs)
         finally:
             self._busy.pop()
 
@@ -156,11 +157,14 @@ class Remaker:
     # -- inputs -------------------------------------------------------------------------
 
     def _inputs(self, record: ExecutionRecord) -> dict[str, Any]:
-        """Values for the names the record had read, fresh wherever the run may change them."""
+        """Fresh values for the names the record had read.
+
+        Never the live ones: what the run makes may hold on to them, and whether it
+        shares them with the notebook's names is for the version table to say.
+        """
         engine, reads = self._engine, record.reads
-        changed = set(record.writes.written) - set(record.writes.rebound)
-        changed |= {name for former in reads.former for name in former.names}
-        inputs: dict[str, Any] = {}
+        # Where only existence counted (`del x`), any value serves.
+        inputs: dict[str, Any] = {n: None for n, v in reads.versions.items() if v == PRESENT}
         wanted = {
             name: version
             for name, version in reads.versions.items()
@@ -174,27 +178,31 @@ class Remaker:
                 continue
             current = engine.now.table.own(name) == version
             if is_entity_name(name):
-                self._need_entity(name, current)
-            elif current and name not in changed and self._is_loadable_now(name):
-                engine.materialise(frozenset({name}))
-                inputs[name] = engine.shell.user_ns[name]
+                self._need_entity(name, current, reads.manifests.get(name))
             elif name in reads.manifests:
                 self._load_into(inputs, reads.manifests[name], reads.versions)
             else:
-                self._remake_into(inputs, name, version, record)
+                self._remake_into(inputs, name, record)
         missing = [n for n in wanted if n not in inputs and not is_entity_name(n)]
         if missing:
             raise NotRestorable(f"its inputs cannot be had: {', '.join(sorted(missing))}")
         return inputs
 
-    def _is_loadable_now(self, name: str) -> bool:
-        return name in self._engine.shell.user_ns or name in self._engine.live.lazy
+    def _need_entity(self, name: str, current: bool, manifest: ObjectId | None) -> None:
+        """Put a function or class in place as the run saw it.
 
-    def _need_entity(self, name: str, current: bool) -> None:
-        plain = name[1:].split(":")[0]
-        if not current:
-            raise NotRestorable(f"{plain} was changed since its cell ran")
-        self._engine.materialise(frozenset({name}))
+        There is one live object for it, so an earlier state is loaded into that; the
+        present one is loaded again when something needs it.
+        """
+        engine = self._engine
+        engine.materialise(frozenset({name}))
+        if current:
+            return
+        group = engine.now.table.group(name)
+        if group is None or group.manifest is None or manifest is None:
+            raise NotRestorable(f"{name[1:].split(':')[0]} was changed since its cell ran")
+        self._load_into({}, manifest, {})
+        engine.live.lazy.update(n for n in group.variables if is_entity_name(n))
 
     def _load_into(
         self, inputs: dict[str, Any], manifest: ObjectId, versions: dict[str, Version]
@@ -215,23 +223,10 @@ class Remaker:
                 inputs[name] = value
 
     def _remake_into(
-        self, inputs: dict[str, Any], name: str, version: Version, record: ExecutionRecord
+        self, inputs: dict[str, Any], name: str, record: ExecutionRecord
     ) -> None:
-        engine = self._engine
-        group = engine.now.table.group(name)
-        if (
-            is_lineage(version)
-            and engine.now.table.own(name) == version
-            and name not in engine.live.lazy
-            and group is not None
-        ):
-            # The live value is the recorded one; the run takes it a step further, as it did.
-            for other in group.variables:
-                if not is_entity_name(other):
-                    inputs[other] = engine.shell.user_ns[other]
-            return
         producer = record.reads.producers.get(name)
-        earlier = engine.book.get(producer) if producer else None
+        earlier = self._engine.book.get(producer) if producer else None
         if earlier is None:
             raise NotRestorable(f"the record that made {name} is gone")
         values, _ = self.run_again(earlier)

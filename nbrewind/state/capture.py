@@ -128,6 +128,8 @@ class Examination:
             raise
         except BaseException as problem:  # user code runs in here and may raise anything
             return self._unstorable(values, entities, pickler, kind, problem)
+        finally:
+            pickler.unmark()
         objects, alive = _mutable_objects(pickler)
         dump = Dump(
             kind,

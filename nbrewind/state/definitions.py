@@ -124,7 +124,9 @@ def make_cell() -> types.CellType:
 
 _NOT_STATE = frozenset(
     {"__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__", "__slots__"}
+    | {"__slotnames__"}  # copyreg's cache
 )
+_NO_PLACE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__slotnames__"})
 _HEAP_TYPE = 1 << 9
 _ENUM_MACHINERY = frozenset(
     {
@@ -182,7 +184,9 @@ def reduce_class(cls: type, entity: str) -> Reduced:
         if key not in _NOT_STATE
         and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
     ]
-    args = (entity, meta, cls.__name__, cls.__bases__, skeleton)
+    # Placeholders keep the order of the attributes, which `vars()` shows.
+    order = tuple(key for key in own if key not in _NO_PLACE)
+    args = (entity, meta, cls.__name__, cls.__bases__, skeleton, order)
     return (make_class, args, state, None, None, set_class_state)
 
 
@@ -191,7 +195,12 @@ def _is_protocol(meta: type) -> bool:
 
 
 def make_class(
-    entity: str, meta: type, name: str, bases: tuple[type, ...], skeleton: dict[str, Any]
+    entity: str,
+    meta: type,
+    name: str,
+    bases: tuple[type, ...],
+    skeleton: dict[str, Any],
+    order: tuple[str, ...],
 ) -> type:
     """A class without state; the live one if the entity is alive."""
     from nbrewind.state.restoring import current_restore
@@ -201,7 +210,9 @@ def make_class(
     if isinstance(live, type) and live.__bases__ == bases and type(live) is meta:
         return live
     maker = abc.ABCMeta if issubclass(meta, abc.ABCMeta) else type
-    cls: type = maker.__new__(meta, name, bases, dict(skeleton))
+    slots = {mangled for mangled in skeleton.get("__slots__", ())}
+    body = {key: skeleton.get(key) for key in order if key not in slots}
+    cls: type = maker.__new__(meta, name, bases, {**body, **skeleton})
     if entity:
         restore.bind(entity, cls)
     return cls

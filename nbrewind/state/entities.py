@@ -89,10 +89,14 @@ class EntityTable:
             return known
         stem = f"@{obj.__qualname__}:{definition_digest(obj)}:"
         n = 0
-        while in_use(f"{stem}{n}"):
+        while in_use(f"{stem}{n}") or self._is_taken(f"{stem}{n}"):
             n += 1
         self.bind(f"{stem}{n}", obj)
         return f"{stem}{n}"
+
+    def _is_taken(self, entity: str) -> bool:
+        """Whether another object was given this id just now."""
+        return entity in self.fresh and self.get(entity) is not None
 
     def bind(self, entity: str, obj: Any) -> None:
         """Give an id to an object; an object that had the id loses it."""

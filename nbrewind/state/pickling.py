@@ -120,6 +120,8 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.function_cells: set[int] = set()
         self.by_value: set[int] = set()
         """Ids of functions and classes that are in this stream with their state."""
+        self.marked: list[type] = []
+        """Classes of the notebook that pickling leaves its cache of slots on."""
         self.ignored: set[int] = set()
         """Ids of mutable objects that belong to a library and tie nothing together."""
         self.memory_roots: list[tuple[int, int, int]] = []
@@ -137,6 +139,13 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
     def uses(self) -> Uses:
         """What code reachable from the value may touch."""
         return merge_uses(self.code_uses, self.entities, self.modules)
+
+    def unmark(self) -> None:
+        """Take back what pickling left on classes: user code never sees a capture."""
+        for cls in self.marked:
+            if "__slotnames__" in cls.__dict__:
+                type.__delattr__(cls, "__slotnames__")
+        self.marked.clear()
 
     # -- for reducers ---------------------------------------------------------------------
 
@@ -247,6 +256,8 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
                 code = getattr(base.__dict__.get(hook), "__code__", None)
                 if code is not None and not code.co_filename.startswith(_LIBRARY_FILES):
                     raise NotStorable(f"{kind.__qualname__} pickles itself in its own way")
+        if "__slotnames__" not in kind.__dict__:
+            self.marked.append(kind)
         if isinstance(kind, enum.EnumMeta) and obj._name_ in kind.__members__:
             return getattr, (kind, obj._name_)
         return NotImplemented

@@ -1,0 +1,108 @@
+"""An independent account of a namespace: values, types, and which objects are one.
+
+Two namespaces with equal signatures are indistinguishable to code that looks at
+values and at the identity of mutable objects. It shares nothing with capture on
+purpose: it is what capture is judged by.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+_ATOMS = (int, float, complex, bool, str, bytes, type(None), range, slice, type(Ellipsis))
+
+
+def signature(namespace: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Describe some names of a namespace, with one numbering of objects for all."""
+    walk = _Walk(namespace)
+    return {name: walk.describe(namespace[name]) for name in sorted(names)}
+
+
+class _Walk:
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    def describe(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _ATOMS:
+            return kind.__name__, repr(value)
+        if kind is tuple:
+            return "tuple", [self.describe(item) for item in value]
+        if isinstance(value, types.ModuleType):
+            return "module", value.__name__
+        if isinstance(value, type) and value.__module__ != "__main__":
+            return "class", value.__module__, value.__qualname__
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+            return "builtin", repr(value).split(" at 0x")[0]
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return "again", number
+        number = self._numbers[id(value)] = len(self._numbers)
+        self._alive.append(value)
+        return kind.__qualname__, number, self._parts(value)
+
+    def _parts(self, value: Any) -> Any:
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, types.MethodType):
+            return [self.describe(value.__self__), self.describe(value.__func__)]
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, (list, dict, set, frozenset)):
+            return self._container(value)
+        array = getattr(value, "__array_interface__", None)
+        if array is not None and hasattr(value, "tobytes"):
+            return self._array(value)
+        state = getattr(value, "__dict__", None)
+        if state is not None:
+            return [self.describe(type(value)), self.describe(state)]
+        return [self.describe(type(value)), repr(value).split(" at 0x")[0]]
+
+    def _container(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            pairs = [[self.describe(k), self.describe(v)] for k, v in value.items()]
+            return pairs
+        if isinstance(value, list):
+            return [self.describe(item) for item in value]
+        return sorted(repr(self.describe(item)) for item in value)
+
+    def _array(self, value: Any) -> Any:
+        root = value
+        while type(getattr(root, "base", None)) is type(value):
+            root = root.base
+        offset = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        owner = self.describe(root) if root is not value else "own"
+        return [str(value.dtype), value.shape, repr(value.tolist()), owner, offset]
+
+    def _function(self, function: types.FunctionType) -> Any:
+        cells = []
+        for cell in function.__closure__ or ():
+            try:
+                cells.append([self.describe(cell)[:2], self.describe(cell.cell_contents)])
+            except ValueError:
+                cells.append(["empty"])
+        code = function.__code__
+        return [
+            function.__qualname__,
+            code.co_code,
+            [repr(c) for c in code.co_consts if not isinstance(c, types.CodeType)],
+            code.co_names,
+            self.describe(function.__defaults__),
+            self.describe(function.__kwdefaults__),
+            self.describe(function.__dict__),
+            cells,
+            function.__globals__ is self._namespace,
+        ]
+
+    def _class(self, cls: type) -> Any:
+        own = {
+            key: value
+            for key, value in vars(cls).items()
+            if key not in ("__dict__", "__weakref__", "__firstlineno__")
+            and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
+        }
+        bases = [self.describe(base) for base in cls.__bases__]
+        return [cls.__qualname__, bases, [[k, self.describe(v)] for k, v in own.items()]]
