@@ -37,6 +37,7 @@ from nbrewind_kernels.interrupts import deferred
 from nbrewind_kernels.location import Location
 from nbrewind_kernels.magic import RewindMagics
 from nbrewind_kernels.outputs import COMMS, OutputRecorder, publish_again
+from nbrewind_kernels.pending_results import settle
 from nbrewind_kernels.policies import cell_request
 from nbrewind_kernels.ports import CellEngine, Execute, Reuse, Shell
 from nbrewind_kernels.reuse import count_and_remember, remember_result
@@ -188,6 +189,7 @@ class RewindKernel(_Base):  # type: ignore[misc]
                 return self._reuse(cell, decision, user_expressions or {}, cell_id, cell_meta)
             if deferral.pending:
                 return self._stop(cell, cell_id, cell_meta)
+            settle(self.shell)
         try:
             reply: dict[str, Any] = await super().do_execute(
                 code,

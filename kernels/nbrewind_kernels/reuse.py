@@ -18,6 +18,7 @@ from IPython.core.history import HistoryOutput
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from nbrewind.model.records import OutputMessage
+from nbrewind_kernels.pending_results import put_pending
 from nbrewind_kernels.ports import Reuse
 
 
@@ -48,6 +49,8 @@ def remember_result(shell: Any, result: Any, reuse: Reuse) -> None:
         shell.displayhook.check_for_underscore()
         shell.displayhook.update_user_ns(reuse.result)
         result.result = reuse.result
+    elif reuse.record.result is not None:
+        put_pending(shell, result.execution_count)
     for output in reuse.outputs:
         _remember_output(shell, output, result.execution_count)
     shell.last_execution_succeeded = True

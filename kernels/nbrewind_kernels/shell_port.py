@@ -13,6 +13,7 @@ from IPython.utils.capture import capture_output
 
 from nbrewind_kernels.interrupts import allowed
 from nbrewind_kernels.outputs import muted
+from nbrewind_kernels.pending_results import put_result
 from nbrewind_kernels.ports import CellOutcome
 from nbrewind_kernels.registries import registry_digests
 
@@ -94,6 +95,10 @@ class IPythonShellPort:
     def registries(self) -> Mapping[str, int | str]:
         """Digests of IPython's registries."""
         return registry_digests(self._shell)
+
+    def put_result(self, age: int, value: Any) -> None:
+        """Put a reused cell's result where IPython keeps it; `age` 1 is `_`, 2 is `__`."""
+        put_result(self._shell, age, value)
 
     def run_quietly(self, source: str) -> CellOutcome:
         """Run a cell only for what it does to the namespace, and for its result.

@@ -25,7 +25,7 @@ NOTEBOOK = [
     "%%capture caught\nprint('caught')",
     "caught.stdout, models[0] is models[1], isinstance(m, Model)",
     "await __import__('asyncio').sleep(0)\n'awaited'",
-    "Out[9].k, len(Out), In[1][:10]",
+    "len(Out), In[1][:10]",
     "!echo from a shell",
 ]
 
@@ -116,3 +116,22 @@ def test_hidden_code_between_cells_is_seen(start: Start, store: str) -> None:
     assert replay.control(op="report")["report"]["action"] == "reused"
     replay.run("v = 7", silent=True)
     assert replay.run(cells[1]).outputs[0][1]["data"]["text/plain"] == "8"
+
+
+def test_results_keep_their_places_when_they_are_not_loaded(start: Start, store: str) -> None:
+    cells = [
+        "class P:\n    def __init__(self, n): self.n = n\n"
+        "    def __repr__(self): return f'P{self.n}'",
+        "p = P(1)\np",
+        "P(2)",
+        "3",
+    ]
+    looks = ["(_, __, ___)", "_, __", "4", "(_, len(Out))"]
+    expected = run_all(start("plain"), cells + looks)
+    audit = start("audit", NBREWIND_STORE=store)
+    run_all(audit, cells)
+    audit.stop()
+    replay = start("replay", NBREWIND_STORE=store)
+    _, done = actions(replay, cells)
+    assert done == ["reused"] * 4
+    assert run_all(replay, looks) == expected[len(cells) :]
