@@ -195,7 +195,7 @@ class Remaker:
         present one is loaded again when something needs it.
         """
         engine = self._engine
-        engine.materialise(frozenset({name}))
+        engine.live.load([name], engine.now.table, self.remake)
         if current:
             return
         group = engine.now.table.group(name)
@@ -210,7 +210,7 @@ class Remaker:
         live = self._engine.live
 
         def need(entity: str) -> Any:
-            self._engine.materialise(frozenset({entity}))
+            live.load([entity], self._engine.now.table, self.remake)
             found = live.entities.get(entity)
             if found is None:
                 raise NotRestorable(f"{entity[1:].split(':')[0]} cannot be restored")

@@ -11,7 +11,7 @@ import typer
 
 from nbrewind.cli.options import Json, Notebook, Store
 from nbrewind.cli.output import cut, seconds, size, table, write_json
-from nbrewind.cli.status import code_cells
+from nbrewind.cli.status import analysed, code_cells
 from nbrewind.cli.store import open_for_reading
 
 if TYPE_CHECKING:
@@ -120,18 +120,15 @@ def graph(
 
     cells = code_cells(notebook)
     opened = open_for_reading(notebook, store)
+    digests = {cell.index: analysed(cell).digest for cell in cells}
     newest: dict[str, ExecutionRecord] = {}
-    wanted = {cell.source.strip() for cell in cells}
     try:
-        for _, record in history(opened):
-            source = record.source.strip()
-            if source in wanted and record.status == "ok":
-                newest.setdefault(source, record)
+        for ref, record in history(opened):
+            if ref.trusted and record.status == "ok":
+                newest.setdefault(record.source_digest, record)
     finally:
         opened.close()
-    records = {
-        cell.index: newest[cell.source.strip()] for cell in cells if cell.source.strip() in newest
-    }
+    records = {index: newest[digest] for index, digest in digests.items() if digest in newest}
     flow = dataflow(cells, records)
     text = mermaid(flow) if format is GraphFormat.MERMAID else dot(flow)
     if output is None:
@@ -187,7 +184,7 @@ def _description(ref: StoredRef, record: ExecutionRecord) -> list[str]:
         ("files", [f"{f.path}  {_change(f.read, f.write)}" for f in record.files]),
         ("ambient state", [f"{a.provider}  {_change(a.read, a.write)}" for a in record.ambient]),
         ("local modules", [f"{m.name}  {_short(m.version)}  {m.path}" for m in record.modules]),
-        ("imports", [", ".join(record.effects.imports)] if record.effects.imports else []),
+        ("imports", _packages(record.effects.imports)),
         ("other effects", list(record.effects.others)),
         (
             "environment",
@@ -209,6 +206,15 @@ def _written(name: str, found: tuple[Variable, bool] | None) -> str:
     variable, kept = found
     where = size(variable.size) if kept else "not stored"
     return f"{name}  {_short(variable.own)}  {variable.type or 'object'}, {where}"
+
+
+def _packages(modules: tuple[str, ...]) -> list[str]:
+    """Packages in the order they were first imported, and how many modules of each."""
+    counts: dict[str, int] = {}
+    for module in modules:
+        package = module.partition(".")[0]
+        counts[package] = counts.get(package, 0) + 1
+    return [f"{name}  {count} module{'s'[: count > 1]}" for name, count in counts.items()]
 
 
 def _change(read: str | None, write: str | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -25,14 +25,24 @@ _STYLES = {"executed": "yellow", "reused": "green", "failed": "bold red", "not-r
 _SOURCE_WIDTH = 40
 
 
-def row(report: CellReport, line: str) -> tuple[str, str]:
-    """A cell's row: what became of it and which cell it is; and why."""
+def row(
+    report: CellReport,
+    line: str,
+    width: int = _SOURCE_WIDTH,
+    hidden: Collection[str] = (),
+) -> tuple[str, str]:
+    """A cell's row: what became of it and which cell it is; and why.
+
+    Args:
+        report: the cell's report.
+        line: its first line of code.
+        width: characters for that line.
+        hidden: kinds of reasons that are the same for every cell of this run.
+    """
     took = seconds(report.seconds) if report.action != "not-run" else ""
-    head = (
-        f"[{report.index:>3}]  {report.action:<8}  {took:>9}  "
-        f"{cut(line, _SOURCE_WIDTH):<{_SOURCE_WIDTH}}"
-    )
-    return head, "; ".join([*map(str, report.reasons), *report.notes])
+    head = f"[{report.index:>3}]  {report.action:<8}  {took:>9}  {cut(line, width):<{width}}"
+    reasons = [str(reason) for reason in report.reasons if reason.kind not in hidden]
+    return head, "; ".join([*reasons, *report.notes])
 
 
 def summary(report: NotebookReport, verb: str) -> str:
@@ -50,7 +60,8 @@ def summary(report: NotebookReport, verb: str) -> str:
 class PlainProgress:
     """Lines of text, for files, pipes and batch systems."""
 
-    def __init__(self, stream: IO[str], rows: bool = True) -> None:
+    def __init__(self, stream: IO[str], rows: bool = True, hidden: Collection[str] = ()) -> None:
+        self._hidden = hidden
         self._stream = stream
         self._rows = rows
         self._lines: Sequence[str] = ()
@@ -65,7 +76,7 @@ class PlainProgress:
     def cell_finished(self, report: CellReport) -> None:
         """Write the cell's row."""
         if self._rows:
-            head, why = row(report, self._lines[report.index])
+            head, why = row(report, self._lines[report.index], hidden=self._hidden)
             self._write(f"{head}  {why}".rstrip())
 
     def warning(self, text: str) -> None:
@@ -81,16 +92,15 @@ class PlainProgress:
 class LiveProgress:
     """Rows in colour, and below them the cell that runs."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], hidden: Collection[str] = ()) -> None:
         from rich.console import Console
         from rich.live import Live
 
+        self._hidden = hidden
         self._lines: Sequence[str] = ()
         self._running: tuple[int, float] | None = None
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
-        self._live: Live = Live(
-            console=self._console, transient=True, get_renderable=self._now, refresh_per_second=4
-        )
+        self._live: Live = Live(self, console=self._console, transient=True, refresh_per_second=4)
 
     def __enter__(self) -> LiveProgress:
         self._live.start()
@@ -113,11 +123,11 @@ class LiveProgress:
         from rich.text import Text
 
         self._running = None
-        head, why = row(report, self._lines[report.index])
-        width = shutil.get_terminal_size().columns
-        text = Text(cut(head, width), style=_STYLES[report.action] if head else "")
-        if len(head) + 3 < width:
-            text.append("  " + cut(why, width - len(head) - 3), style="dim")
+        columns = shutil.get_terminal_size().columns
+        source_width = max(10, min(_SOURCE_WIDTH, (columns - 28) // 2))
+        head, why = row(report, self._lines[report.index], source_width, self._hidden)
+        text = Text(cut(head, columns - 1), style=_STYLES[report.action])
+        text.append("  " + cut(why, max(0, columns - len(head) - 3)), style="dim")
         self._console.print(text)
 
     def warning(self, text: str) -> None:
@@ -126,7 +136,8 @@ class LiveProgress:
 
         self._console.print(Text(f"warning: {text}", style="magenta"))
 
-    def _now(self) -> Any:
+    def __rich__(self) -> Any:
+        """The line of the cell that runs, as it is now."""
         from rich.text import Text
 
         if self._running is None:
@@ -138,10 +149,12 @@ class LiveProgress:
 
 
 @contextmanager
-def progress_on(stream: IO[str], quiet: bool) -> Iterator[PlainProgress | LiveProgress]:
+def progress_on(
+    stream: IO[str], quiet: bool, hidden: Collection[str] = ()
+) -> Iterator[PlainProgress | LiveProgress]:
     """The progress that suits a stream, while a run lasts."""
     if quiet or not stream.isatty():
-        yield PlainProgress(stream, rows=not quiet)
+        yield PlainProgress(stream, not quiet, hidden)
     else:
-        with LiveProgress(stream) as live:
+        with LiveProgress(stream, hidden) as live:
             yield live

@@ -147,7 +147,8 @@ def show_run(request: RunRequest, *, quiet: bool = False, on_stderr: bool = Fals
     from nbrewind_kernels.driver import run_notebook
 
     stream = sys.stderr if on_stderr else sys.stdout
-    with progress_on(stream, quiet) as progress:
+    hidden = ("forced",) if request.mode == "audit" else ()
+    with progress_on(stream, quiet, hidden) as progress:
         result = run_notebook(request, progress)
     if not quiet:
         verb = "audited" if request.mode == "audit" else "replayed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -12,6 +12,7 @@ from nbrewind.cli.output import check_json, cut, seconds, table, write_json
 
 if TYPE_CHECKING:
     from nbrewind.model.reports import StatusReport
+    from nbrewind_analysis.cells import Cell
     from nbrewind_analysis.notebook_cell import NotebookCell
 
 
@@ -34,6 +35,15 @@ def code_cells(notebook: Path) -> list[NotebookCell]:
         for index, (_, cell) in enumerate(read_notebook(notebook).code_cells())
         if cell.source.strip() and "skip-execution" not in tags_of(cell)
     ]
+
+
+def analysed(cell: NotebookCell) -> Cell:
+    """What can be told from a cell's text, magics understood as a fresh IPython would."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    from nbrewind_analysis.cells import analyse_cell
+
+    return analyse_cell(cell.source, TransformerManager().transform_cell)
 
 
 def status(
@@ -72,7 +82,11 @@ def _forecast(notebook: Path, store: Path | None, env: EnvPolicy) -> StatusRepor
     from nbrewind.model.reasons import Reason
     from nbrewind.model.reports import CellStatus, StatusReport
     from nbrewind.store.local import open_store
-    from nbrewind_analysis.forecast import forecast
+    from nbrewind_analysis.book import RecordBook
+    from nbrewind_analysis.choice import CellHint
+    from nbrewind_analysis.forecast import PlannedCell, forecast
+    from nbrewind_analysis.surroundings import DiskSurroundings
+    from nbrewind_analysis.validity import Situation
 
     cells = code_cells(notebook)
     place = find_store(notebook, store)
@@ -91,8 +105,17 @@ def _forecast(notebook: Path, store: Path | None, env: EnvPolicy) -> StatusRepor
     else:
         opened = open_store(place, create=False, read_only=True)
         try:
-            report = forecast(cells, opened, notebook.resolve().parent, env.value)
+            path = notebook.resolve()
+            plan = [
+                PlannedCell(analysed(cell), CellHint(path.name, cell.id, ordinal, cell.policy))
+                for ordinal, cell in enumerate(cells)
+            ]
+            situation = Situation(DiskSurroundings(path.parent, opened))
+            policy: Literal["rerun", "accept"] = "accept" if env is EnvPolicy.ACCEPT else "rerun"
+            report = forecast(plan, RecordBook(opened), situation, policy, str(path))
         finally:
             opened.close()
+        for cell, found in zip(cells, report.cells, strict=True):
+            found.index = cell.index  # the forecast does not see empty cells
     report.notebook = str(notebook.resolve())
     return report

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import os
+import builtins
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -92,6 +93,8 @@ class PatchWatch:
         is_module = isinstance(owner, ModuleType)
         name = owner.__name__ if is_module else f"{owner.__module__}.{owner.__qualname__}"
         if len(space) < before:
+            if owner is builtins:
+                return  # IPython puts names there for the time of a cell, and takes them away
             yield f"{name}.(removed)"
             return
         for added in list(space)[before:]:  # namespaces keep the order of insertion

@@ -55,8 +55,9 @@ class Generator:
         return pickle.dumps(self.peek(), 5)
 
     def restore(self, state: bytes) -> None:
-        """Continue from a captured state."""
+        """Continue from a captured state: one that was chosen, even if it equals the start."""
         self.put(pickle.loads(state))
+        self._start = self._last = None
 
     def read(self) -> Hashable:
         """The present state, for `absorb`."""

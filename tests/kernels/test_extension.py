@@ -73,6 +73,21 @@ def test_an_engine_that_does_not_start_is_told(start: Start) -> None:
     assert "Could not start" in front.run("%rewind status").outputs[0][1]["data"]["text/plain"]
 
 
+def test_what_it_audits_is_reused_by_the_replay_kernel(start: Start, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    cells = ["a = [1, 2]", "a.append(3)\nprint('now', a)\nlen(a)"]
+    plain = start("plain", NBREWIND_STORE=store)
+    plain.run("%load_ext nbrewind")
+    first = [plain.run(cell) for cell in cells]
+    plain.run("%unload_ext nbrewind")
+    replay = start("replay", NBREWIND_STORE=store)
+    replay.run("pass")
+    again = [replay.run(cell) for cell in cells]
+    assert [a.comparable() for a in again] == [f.comparable() for f in first]
+    shown = replay.run("%rewind report").outputs[0][1]["data"]["text/plain"]
+    assert "1 executed, 2 reused" in shown
+
+
 def test_it_audits_a_terminal(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     lines = [*fake().splitlines(), "%load_ext nbrewind", "y = 3", "y + 1", "%rewind status", "exit"]
