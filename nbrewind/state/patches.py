@@ -7,9 +7,9 @@ copied. Replacing an attribute keeps the size and is not seen here.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import os
-import builtins
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -94,13 +94,13 @@ class PatchWatch:
         name = owner.__name__ if is_module else f"{owner.__module__}.{owner.__qualname__}"
         if len(space) < before:
             if owner is builtins:
-                return  # IPython puts names there for the time of a cell, and takes them away
+                return  # IPython puts names there, and takes them away
             yield f"{name}.(removed)"
             return
         for added in list(space)[before:]:  # namespaces keep the order of insertion
             value = space[added]
-            if added.startswith("_") and not _is_from_notebook(value):
-                continue  # caches and bookkeeping
+            if (added.startswith("_") or owner is builtins) and not _is_from_notebook(value):
+                continue  # caches, and what IPython puts into builtins
             if isinstance(owner, ModuleType) and self._is_own_doing(owner, added, value):
                 continue
             yield f"{name}.{added}"

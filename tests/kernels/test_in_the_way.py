@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
 
 Start = Callable[..., Any]
 
@@ -137,3 +143,61 @@ def test_reused_cells_keep_their_place_in_the_queue(start: Start) -> None:
     ids = [front.start(code) for code in ("z = 2", "z = 1", "print(z)")]
     assert [front.reply(i)["status"] for i in ids] == ["ok"] * 3
     assert [m["content"]["text"] for m in front.published(ids[-1])] == ["1\n"]
+
+
+ORPHAN = """
+import os, subprocess, sys
+environ = {**os.environ, "JPY_PARENT_PID": str(os.getpid())}
+kernel = subprocess.Popen(
+    [sys.executable, *sys.argv[1:]], env=environ, start_new_session=True,
+    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+)
+print(kernel.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_kernel_whose_parent_dies_ends_its_session(tmp_path: Path) -> None:
+    journal, connection = tmp_path / "journal", tmp_path / "connection.json"
+    environ = {
+        **os.environ,
+        "FAKE_JOURNAL": str(journal),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "IPYTHONDIR": str(tmp_path),
+    }
+    fake = str(Path(__file__).with_name("fake_kernel.py"))
+    with subprocess.Popen(
+        [sys.executable, "-c", ORPHAN, fake, "audit", "-f", str(connection)],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        deadline = time.monotonic() + 60
+        journal.touch()
+        while not connection.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        client = BlockingKernelClient(connection_file=str(connection))
+        client.load_connection_file()
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        client.stop_channels()
+        parent.kill()
+    while "close" not in journal.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert '"close"' in journal.read_text()
+    while _is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_alive(pid)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # An orphan that ended may wait for whoever adopted it.
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
