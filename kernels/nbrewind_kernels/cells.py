@@ -221,7 +221,8 @@ class Cells:
     # The session
 
     def plan(self, cells: list[CellRequest]) -> None:
-        """All cells of a batch run, in order."""
+        """All cells of a batch run, in order; those that are not recorded are left out."""
+        cells = [cell for cell in cells if is_recorded(cell.source)]
         self._forced = {(c.cell_id, c.source) for c in cells if c.force}
         with self._lock:
             if self.engine is not None:

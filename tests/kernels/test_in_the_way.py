@@ -92,6 +92,8 @@ def test_the_driver_plans_asks_and_closes(start: Start) -> None:
     front = start("fake-replay")
     plan = [
         {"source": "a = 1", "cell_id": "x", "policy": "never", "force": True},
+        {"source": "# only words"},
+        {"source": "%rewind report"},
         {"source": "b = 2"},
     ]
     assert front.control(op="plan", cells=plan)["status"] == "ok"
