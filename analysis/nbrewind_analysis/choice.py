@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
-
 from nbrewind_analysis.book import Entry, RecordBook
 from nbrewind_analysis.validity import EnvironmentPolicy, Situation, mismatches, unsafe
 

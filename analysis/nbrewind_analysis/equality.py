@@ -12,7 +12,6 @@ from nbrewind.model.manifests import Manifest
 from nbrewind.model.records import ExecutionRecord
 from nbrewind.state.canonical import LIMIT, equal_streams
 from nbrewind.store.abc import Store
-
 from nbrewind_analysis.table import VersionTable
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from nbrewind.model.reasons import Reason
 from nbrewind.model.records import ExecutionRecord, Group, Uses, Variable
 from nbrewind.model.reports import CellStatus, Forecast, StatusReport
 from nbrewind.model.versions import Version
-
 from nbrewind_analysis.book import Entry, RecordBook
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint, Choice, choose

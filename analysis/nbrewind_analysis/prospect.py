@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nbrewind.model.reports import StatusReport
 from nbrewind.store.abc import Store
-
 from nbrewind_analysis.book import RecordBook
 from nbrewind_analysis.cells import analyse_cell
 from nbrewind_analysis.choice import CellHint

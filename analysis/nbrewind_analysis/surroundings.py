@@ -12,7 +12,6 @@ from nbrewind.model.versions import PRESENT, Version
 from nbrewind.state.digests import current_version
 from nbrewind.state.modules import LocalModules
 from nbrewind.store.abc import Store
-
 from nbrewind_analysis.equality import Equality
 from nbrewind_analysis.table import VersionTable
 

@@ -124,6 +124,16 @@ class VersionTable:
                         waiting.append(entity)
         return found
 
+    def sweep(self) -> None:
+        """Forget entities that no name leads to any more."""
+        entities = [name for name in self._groups if name.startswith("@")]
+        if not entities:
+            return
+        used = self.entities_in_use(n for n in self._groups if not n.startswith("@"))
+        dead = [entity for entity in entities if entity not in used]
+        if dead:
+            self.drop(dead)
+
     @staticmethod
     def _follow(uses: Uses, reached: Closure) -> list[str]:
         reached.stores.update(uses.stores)

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from nbrewind.model.records import UNSAFE_FLAGS, ExecutionRecord, ModuleRead, Result
 from nbrewind.model.reasons import Reason
+from nbrewind.model.records import (
+    FLAGS,
+    UNSAFE_FLAGS,
+    ExecutionRecord,
+    FileAccess,
+    ModuleRead,
+    Result,
+)
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
-
 from nbrewind_analysis.table import VersionTable
 
 EnvironmentPolicy = Literal["rerun", "accept"]
 
 START: Version = "start"
 """Version of a setting that the notebook has not changed."""
+
+PATCH = "patch:"
+"""Prefix of the ambient state that consists of what a notebook set in a package."""
 
 RESULT_NAMES = ("_", "__", "___")
 
@@ -98,6 +107,7 @@ class Situation:
                 self.files[file.path] = file.write
         if record.result is not None:
             self.results.append(record.result)
+        self.table.sweep()
 
 
 def mismatches(
@@ -125,26 +135,17 @@ def unsafe(record: ExecutionRecord, cache_policy: str) -> list[Reason]:
     if cache_policy == "always":
         return []
     return [
-        Reason("unsafe", flag, f"the recorded run {_flag_text(flag)}")
+        Reason("unsafe", flag, f"the recorded run {FLAGS.get(flag, 'did something unknown')}")
         for flag in record.flags
-        if flag in UNSAFE_FLAGS
+        if flag in UNSAFE_FLAGS or flag not in FLAGS
     ]
-
-
-def _flag_text(flag: str) -> str:
-    from nbrewind.model.records import FLAGS
-
-    return FLAGS.get(flag, flag)
 
 
 def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
     reasons = []
     table = now.table
     for name, recorded in record.reads.versions.items():
-        if name in RESULT_NAMES:
-            current = now.result_version(name)
-        else:
-            current = table.own(name)
+        current = now.result_version(name) if name in RESULT_NAMES else table.own(name)
         if current == recorded or (recorded == PRESENT and current != ABSENT):
             continue
         if (
@@ -158,7 +159,7 @@ def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
         reasons += [
             Reason("input-changed", name, "the cell may read every name, and this one is new")
             for name in table
-            if name not in record.reads.versions
+            if name not in record.reads.versions and not name.startswith("@")
         ]
     return reasons
 
@@ -212,6 +213,11 @@ def _ambient_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]
         if current == access.read or (current is None and access.read in (ENTROPY, START)):
             continue
         reasons.append(Reason("ambient-changed", access.provider, "it is in another state"))
+    known = {access.provider for access in record.ambient}
+    for provider in now.ambient:
+        package = provider.removeprefix(PATCH)
+        if package != provider and package in record.packages and provider not in known:
+            reasons.append(Reason("ambient-changed", provider, "it was not patched then"))
     return reasons
 
 
@@ -220,11 +226,20 @@ def _file_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
     for access in record.files:
         if access.read is not None and now.file_version(access.path, access.read) != access.read:
             reasons.append(Reason("file-changed", access.path, "its content differs"))
-        elif access.write is not None and access.path.startswith("/"):
-            # Outside the notebook's folder nothing is ever put back: it must still be there.
-            if now.file_version(access.path, access.write) != access.write:
-                reasons.append(Reason("file-changed", access.path, "it was written by the cell"))
+        elif (
+            _must_be_there(access)
+            and now.file_version(access.path, access.write or ABSENT) != access.write
+        ):
+            reasons.append(Reason("file-changed", access.path, "the cell wrote it, and it differs"))
     return reasons
+
+
+def _must_be_there(access: FileAccess) -> bool:
+    """Whether a written file cannot be put back: outside the folder, or not kept."""
+    if access.write is None:
+        return False
+    kept = access.content is not None or access.directory or access.write == ABSENT
+    return access.path.startswith("/") or not kept
 
 
 def _module_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:

@@ -8,9 +8,9 @@ committing records, `remaking` for values that are not stored.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
 from nbrewind.model.records import ExecutionRecord, Group, Reads, Writes
-from nbrewind.model.reports import CellReport
+from nbrewind.model.reports import Action, CellReport
 from nbrewind.model.versions import PRESENT
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
@@ -30,7 +30,6 @@ from nbrewind_analysis.forecast import PlannedCell, must_run
 from nbrewind_analysis.reach import Reach, reach
 from nbrewind_analysis.surroundings import DiskSurroundings
 from nbrewind_analysis.validity import EnvironmentPolicy, Situation
-
 from nbrewind_kernels.journal import Journal
 from nbrewind_kernels.live import LiveNamespace
 from nbrewind_kernels.observers import Observed, Observers
@@ -84,6 +83,8 @@ class Engine:
         self._plan: list[PlannedCell] = []
         self._must_run: dict[int, Reason] = {}
         self._running: _Running | None = None
+        self._lost = False
+        """Something of ours failed: versions and values may disagree, so nothing is reused."""
         self.hidden = shell.hidden_names()
         if user_names(self.live, self.hidden):
             self.absorb()
@@ -102,53 +103,32 @@ class Engine:
 
     def begin(self, request: CellRequest) -> Decision:
         """Decide about a cell; after `Execute` its inputs are in place."""
-        started = time.perf_counter()
-        ordinal = self._ordinal
-        self._ordinal += 1
-        self.surroundings.forget()
-        cell = self._analyse(request.source)
-        hint = self._hint(request, ordinal)
-        if self.mode == "audit":
-            choice = Choice(None, [])
-            reasons = [Reason("forced", "", "every cell runs under audit")]
-        else:
-            choice = self._choose(cell, hint, request, ordinal)
-            reasons = choice.reasons
-        if choice.entry is not None:
-            reused = self._reuse(choice.entry, hint, started)
-            if reused is not None:
-                return reused
-            reasons = [Reason("not-stored", "", "its recorded outputs cannot be read")]
-        report = CellReport(
-            index=ordinal,
-            id=request.cell_id,
-            action="executed",
-            reasons=reasons,
-            recorded_seconds=choice.previous.record.seconds if choice.previous else None,
-        )
-        self._prepare(cell)
-        self._running = self._start(cell, hint, report, started)
-        return Execute(report)
+        if self._lost:
+            return Execute(CellReport(index=-1, id=request.cell_id, action="executed"))
+        try:
+            return self._begin(request)
+        except Exception as problem:
+            self._give_up(problem)
+            return Execute(
+                CellReport(
+                    index=self._ordinal - 1,
+                    id=request.cell_id,
+                    action="executed",
+                    reasons=[Reason("unsafe", "nbrewind", str(problem))],
+                )
+            )
 
     def finish(self, outcome: CellOutcome) -> CellReport:
         """Capture what the cell did and commit its record."""
-        running = self._running
-        self._running = None
+        running, self._running = self._running, None
         if running is None:
-            return CellReport(index=-1, id="", action="executed")
-        seconds = time.perf_counter() - running.clock
-        observed = self.observers.end()
-        report = running.report
-        if outcome.status != "ok":
-            report.action = "failed"
-        entry, changes = self._record(running, outcome, observed, seconds)
-        record = entry.record
-        report.record = entry.id.hex()
-        report.reads = shown(name for name in record.reads.versions if name in self.now.table)
-        report.writes = shown(record.writes.written)
-        self._follow(changes, record, observed)
-        report.seconds = time.perf_counter() - running.started
-        return report
+            action: Action = "executed" if outcome.status == "ok" else "failed"
+            return CellReport(index=self._ordinal - 1, id="", action=action)
+        try:
+            return self._finish(running, outcome)
+        except Exception as problem:
+            self._give_up(problem)
+            return running.report
 
     def materialise(self, names: frozenset[str] | None) -> None:
         """Load what is lazy among `names` (None: everything), for code outside cells."""
@@ -176,6 +156,35 @@ class Engine:
         self.observers.close()
 
     # -- deciding ---------------------------------------------------------------------------
+
+    def _begin(self, request: CellRequest) -> Decision:
+        started = time.perf_counter()
+        ordinal = self._ordinal
+        self._ordinal += 1
+        self.surroundings.forget()
+        cell = self._analyse(request.source)
+        hint = self._hint(request, ordinal)
+        if self.mode == "audit":
+            choice = Choice(None, [])
+            reasons = [Reason("forced", "", "every cell runs under audit")]
+        else:
+            choice = self._choose(cell, hint, request, ordinal)
+            reasons = choice.reasons
+        if choice.entry is not None:
+            reused = self._reuse(choice.entry, hint, started)
+            if reused is not None:
+                return reused
+            reasons = [Reason("not-stored", "", "its recorded outputs cannot be read")]
+        report = CellReport(
+            index=ordinal,
+            id=request.cell_id,
+            action="executed",
+            reasons=reasons,
+            recorded_seconds=choice.previous.record.seconds if choice.previous else None,
+        )
+        self._prepare(cell)
+        self._running = self._start(cell, hint, report, started)
+        return Execute(report)
 
     def _choose(self, cell: Cell, hint: CellHint, request: CellRequest, ordinal: int) -> Choice:
         forced = self._must_run.get(ordinal) if self._is_planned(ordinal, cell) else None
@@ -270,6 +279,21 @@ class Engine:
         self.observers.begin(thorough=thorough)
         return _Running(cell, hint, reached, report, registries, thorough, started)
 
+    def _finish(self, running: _Running, outcome: CellOutcome) -> CellReport:
+        seconds = time.perf_counter() - running.clock
+        observed = self.observers.end()
+        report = running.report
+        if outcome.status != "ok":
+            report.action = "failed"
+        entry, changes = self._record(running, outcome, observed, seconds)
+        record = entry.record
+        report.record = entry.id.hex()
+        report.reads = shown(name for name in record.reads.versions if name in self.now.table)
+        report.writes = shown(record.writes.written)
+        self._follow(changes, record)
+        report.seconds = time.perf_counter() - running.started
+        return report
+
     def _record(
         self, running: _Running, outcome: CellOutcome, observed: Observed, seconds: float
     ) -> tuple[Entry, Changes]:
@@ -304,6 +328,7 @@ class Engine:
             ambient=others.ambient,
             files=others.files,
             modules=others.modules,
+            packages=others.packages,
             effects=self._effects(observed, running),
             environment=others.environment,
             status=outcome.status,
@@ -312,6 +337,10 @@ class Engine:
             cpu_seconds=observed.cpu_seconds,
             peak_bytes=observed.peak_bytes,
         )
+        patches = self.observers.patches(
+            draft.effects, others.packages, self.now.ambient, draft.recipe()
+        )
+        draft = msgspec.structs.replace(draft, ambient=(*draft.ambient, *patches))
         result = self.results.result_of(outcome, draft, changes)
         draft = msgspec.structs.replace(draft, result=result)
         recipe = draft.recipe()
@@ -372,12 +401,14 @@ class Engine:
         ]
         return observed.effects_with(changed, running.cell, self.shell.user_ns)
 
-    def _follow(self, changes: Changes, record: ExecutionRecord, observed: Observed) -> None:
+    def _follow(self, changes: Changes, record: ExecutionRecord) -> None:
         """Make the session's versions those the run left."""
         self._take_over(changes, record.writes.groups)
-        self.now.ambient.update({m.provider: m.after for m in observed.moved})
-        for access in record.files:
-            self.now.files.pop(access.path, None)
+        for access in record.ambient:
+            if access.write is not None:
+                self.now.ambient[access.provider] = access.write
+        for file in record.files:
+            self.now.files.pop(file.path, None)
         if record.result is not None:
             self.now.results.append(record.result)
 
@@ -391,7 +422,23 @@ class Engine:
             self.live.prints[name] = dump.fingerprint
             self.live.lazy.discard(name)
             self.live.note_id(name)
+        table.sweep()
         self.live.entities.fresh.clear()
+
+    def _give_up(self, problem: Exception) -> None:
+        """A fault of ours: from here on the session is a plain kernel's (law L6)."""
+        log.error("a fault inside NBRewind", exc_info=problem)
+        self._lost = True
+        self._running = None
+        self.warn(
+            f"nothing more is recorded or reused in this session: {type(problem).__name__}: "
+            f"{problem}; please report this"
+        )
+        try:
+            self._load(set(self.live.lazy))
+            self.observers.close()
+        except Exception as another:
+            log.error("while loading what was not loaded", exc_info=another)
 
     # -- small things -----------------------------------------------------------------------
 
@@ -447,7 +494,6 @@ def make_engine(
     notebook: str = "",
     store: Path | None = None,
     env_policy: EnvironmentPolicy = "rerun",
-    opener: Callable[[Path], Store] | None = None,
 ) -> Engine:
     """An engine on a store; one that cannot be opened costs recording, never the notebook."""
     from nbrewind.store.local import open_store
@@ -456,9 +502,11 @@ def make_engine(
     problem = ""
     if store is not None:
         try:
-            opened = (opener or open_store)(store)
+            opened = open_store(store)
         except (NBRewindError, OSError) as error:
             problem = f"nothing is recorded: {error}"
+            with contextlib.suppress(NBRewindError, OSError):
+                opened = open_store(store, create=False, read_only=True)
     engine = Engine(
         shell, mode=mode, root=root, notebook=notebook, store=opened, environment=env_policy
     )

@@ -25,7 +25,6 @@ from nbrewind.state.capture import Dump
 from nbrewind.state.digests import contents
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind_analysis.book import Entry, RecordBook, settle
-
 from nbrewind_kernels.live import store_manifest
 from nbrewind_kernels.recording import StoreGroup
 

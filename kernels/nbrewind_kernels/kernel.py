@@ -21,7 +21,7 @@ import atexit
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -142,14 +142,11 @@ class RewindKernel(_Base):  # type: ignore[misc]
         if hidden or parent.get("header", {}).get("subshell_id") is not None:
             token = _cell.set(None)
             try:
-                with deferred() as deferral:
-                    outside = self.cells.outside(_names_of_hidden(content))
-                    outside.__enter__()
-                self._swallow(deferral.pending)
-                try:
+                with ExitStack() as stack:
+                    with deferred() as deferral:
+                        stack.enter_context(self.cells.outside(_names_of_hidden(content)))
+                    self._swallow(deferral.pending)
                     await super().execute_request(stream, ident, parent)
-                finally:
-                    outside.__exit__(None, None, None)
             finally:
                 _cell.reset(token)
             return

@@ -111,7 +111,7 @@ class LiveNamespace:
         wanted = [name for name in names if self._is_missing(name)]
         if not wanted:
             return lost
-        restore = Restore(self.namespace, self.entities, _MISSING)
+        restore = Restore(self.namespace, self.entities)
         busy: set[int] = set()
 
         def ensure(name: str) -> bool:

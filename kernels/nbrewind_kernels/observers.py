@@ -7,7 +7,8 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from nbrewind.model.records import (
     SessionEffects,
     Uses,
 )
-from nbrewind.model.versions import Version
+from nbrewind.model.versions import Version, content_version
 from nbrewind.state.ambient import AmbientTracker, Moved
 from nbrewind.state.effects import EffectTracker
 from nbrewind.state.entities import MAIN
@@ -33,6 +34,7 @@ from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.table import Closure
+from nbrewind_analysis.validity import PATCH, START
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class Observed:
     ) -> SessionEffects:
         """Session effects, with changed registries and patches that the cell's text shows."""
         patches = [
-            f"patch:{root}.{path}"
+            f"{PATCH}{_owner_name(namespace[root])}.{path}"
             for root, path in sorted(cell.names.attribute_stores)
             if _is_library_object(namespace.get(root))
         ]
@@ -77,6 +79,7 @@ class Accesses:
     ambient: tuple[AmbientAccess, ...] = ()
     files: tuple[FileAccess, ...] = ()
     modules: tuple[ModuleRead, ...] = ()
+    packages: tuple[str, ...] = ()
     environment: Environment = field(default_factory=Environment)
 
 
@@ -149,12 +152,42 @@ class Observers:
             reached.update(uses.modules)
         packages = {name.split(".")[0] for name in reached} - _PURE
         attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
+        local = tuple(self.modules.reach(reached))
         return Accesses(
             tuple(self._ambient(cell, packages, attributes, observed, namespace)),
             tuple(observed.files),
-            tuple(self.modules.reach(reached)),
+            local,
+            tuple(sorted(packages | {module.name for module in local})),
             environment(packages),
         )
+
+    def patches(
+        self, effects: SessionEffects, packages: Iterable[str], now: Mapping[str, Version], how: str
+    ) -> list[AmbientAccess]:
+        """What a run saw and changed of attributes that a notebook set in packages.
+
+        Args:
+            effects: the run's session effects; `patch:` ones are writes.
+            packages: packages and local modules it could reach.
+            now: versions of ambient state before the run.
+            how: digest of what the run started from.
+        """
+        written: dict[str, list[str]] = {}
+        for effect in effects.others:
+            if effect.startswith(PATCH):
+                dotted = effect.removeprefix(PATCH)
+                owner = dotted if self.modules.is_local(dotted) else dotted.split(".")[0]
+                while not self.modules.is_local(owner) and "." in owner:
+                    owner = owner.rpartition(".")[0]
+                written.setdefault(owner, []).append(dotted)
+        accesses = []
+        for package in sorted(written.keys() | {p for p in packages if PATCH + p in now}):
+            before = now.get(PATCH + package, START)
+            after = None
+            if package in written:
+                after = content_version("patch", before, how, *written[package])
+            accesses.append(AmbientAccess(PATCH + package, before, after))
+        return accesses
 
     def _ambient(
         self,
@@ -227,10 +260,14 @@ def _is(namespace: dict[str, Any], dotted: str, module: str, function: str) -> b
     return wanted is not None and found == wanted
 
 
+def _owner_name(value: Any) -> str:
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    return f"{value.__module__}.{value.__qualname__}"
+
+
 def _is_library_object(value: Any) -> bool:
     """Whether setting an attribute on a value changes the process, not the notebook."""
-    import types
-
     if isinstance(value, types.ModuleType):
         return True
     return isinstance(value, type) and value.__module__ != MAIN

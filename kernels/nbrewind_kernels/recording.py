@@ -18,7 +18,6 @@ from nbrewind.state.capture import ATOMS, Dump, Examination
 from nbrewind.state.entities import is_entity_name
 from nbrewind.state.sharing import Sharing
 from nbrewind_analysis.table import VersionTable
-
 from nbrewind_kernels.live import LiveNamespace
 
 StoreGroup = Callable[[tuple[str, ...], Dump], ObjectId | None]
@@ -142,7 +141,7 @@ def _examine(
             continue
         dump = changes.dumps[name] = live.look(changes.exam, name)
         for entity in dump.entities:
-            if entity in live.entities.fresh:
+            if entity in live.entities.fresh or entity not in table:
                 live.lazy.discard(entity)
                 changes.rebound.add(entity)
                 waiting.append(entity)
@@ -200,10 +199,7 @@ def _variable(
     if name not in changes.changed and name in table:
         return table.variable(name)
     dump = changes.dumps[name]
-    if dump.problem:
-        own = lineage_version(recipe, name)
-    else:
-        own = changes.exam.version(dump)
+    own = lineage_version(recipe, name) if dump.problem else changes.exam.version(dump)
     return Variable(own, dump.type, dump.size, tidy_modules(dump.uses))
 
 

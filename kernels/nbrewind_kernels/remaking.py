@@ -18,7 +18,6 @@ from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.entities import is_entity_name
 from nbrewind.state.restoring import Restore
 from nbrewind_analysis.book import Entry
-
 from nbrewind_kernels.live import load_manifest
 
 if TYPE_CHECKING:
@@ -222,9 +221,7 @@ class Remaker:
             if name in versions and not is_entity_name(name):
                 inputs[name] = value
 
-    def _remake_into(
-        self, inputs: dict[str, Any], name: str, record: ExecutionRecord
-    ) -> None:
+    def _remake_into(self, inputs: dict[str, Any], name: str, record: ExecutionRecord) -> None:
         producer = record.reads.producers.get(name)
         earlier = self._engine.book.get(producer) if producer else None
         if earlier is None:

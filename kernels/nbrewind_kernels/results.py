@@ -15,7 +15,6 @@ from nbrewind.model.records import ExecutionRecord, Result
 from nbrewind.model.versions import content_version, lineage_version
 from nbrewind.state.capture import ATOMS
 from nbrewind_analysis.book import Entry
-
 from nbrewind_kernels.ports import CellOutcome
 from nbrewind_kernels.recording import Changes
 

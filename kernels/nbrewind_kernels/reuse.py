@@ -11,6 +11,7 @@ tracebacks look for it. `pre_execute`, `pre_run_cell`, `post_execute` and
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import msgspec
@@ -39,8 +40,24 @@ def count_and_remember(shell: Any, source: str, cell_id: str | None, cell_meta: 
     if not ("get_ipython().run_line_magic(" in transformed and "paste" in transformed):
         shell.history_manager.store_inputs(count, transformed, source)
     shell.logger.log(transformed, source)
-    shell.compile.cache(transformed, count, raw_code=source)
+    name = shell.compile.cache(transformed, count, raw_code=source)
+    if "__future__" in transformed:
+        _switch_features_on(shell, transformed, name)
     return result
+
+
+def _switch_features_on(shell: Any, transformed: str, filename: str) -> None:
+    """`from __future__ import …` holds for all later cells: compiling it is what it does."""
+    try:
+        tree = ast.parse(transformed)
+    except SyntaxError:
+        return  # IPython shows that when the cell runs
+    features: list[ast.stmt] = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    ]
+    shell.compile(ast.Module(features, []), filename, "exec")
 
 
 def remember_result(shell: Any, result: Any, reuse: Reuse) -> None:

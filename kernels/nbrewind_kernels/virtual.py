@@ -18,8 +18,7 @@ from nbrewind.model.versions import ABSENT, ENTROPY, Version
 from nbrewind.state.put_back import put_back
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import RecordBook
-from nbrewind_analysis.validity import Situation
-
+from nbrewind_analysis.validity import PATCH, Situation
 from nbrewind_kernels.observers import Observers
 
 log = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class VirtualState:
     def apply(self, record: ExecutionRecord) -> None:
         """Take over what a reused record wrote."""
         for access in record.ambient:
-            if access.write is not None:
+            if access.write is not None and not access.provider.startswith(PATCH):
                 self._ambient[access.provider] = (access.write, access.state)
         for file in record.files:
             if file.write is not None and not file.path.startswith("/"):

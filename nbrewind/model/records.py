@@ -210,6 +210,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     ambient: tuple[AmbientAccess, ...] = ()
     files: tuple[FileAccess, ...] = ()
     modules: tuple[ModuleRead, ...] = ()
+    packages: tuple[str, ...] = ()
+    """Packages and local modules the run could reach: patching one of them concerns it."""
     effects: SessionEffects = SessionEffects()
     environment: Environment = Environment()
     outputs: BlobRef | None = None

@@ -55,7 +55,7 @@ def reduce_array(pickler: StatePickler, array: np.ndarray[Any, Any]) -> Any:
         order, flat = "F", array.T
     else:
         order, flat = "C", np.ascontiguousarray(array)
-    raw = flat.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
+    raw: Any = flat.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
     return make_owner, (pickle.PickleBuffer(raw), array.shape, plain, order, writeable)
 
 

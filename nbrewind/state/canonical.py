@@ -59,7 +59,7 @@ def canonical_tokens(stream: bytes) -> list[Token]:
                 tokens.append(("memo", kept))
                 kept += 1
         elif name in _GETS:
-            found = memo[arg]
+            found = memo[int(arg or 0)]
             tokens.append(("get", found) if isinstance(found, int) else found)
         else:
             tokens.append((name, type(arg).__name__, arg))

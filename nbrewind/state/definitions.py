@@ -234,9 +234,9 @@ def set_class_state(cls: type, state: list[tuple[str, Any]]) -> None:
 
 
 def _reduce_enum(cls: enum.EnumMeta, own: Any, entity: str) -> Reduced:
-    members = cls.__members__
+    members: dict[str, Any] = dict(cls.__members__)
     if type(cls) is not enum.EnumMeta or any(
-        "__init__" in base.__dict__ or "_missing_" in base.__dict__ and base is not cls
+        "__init__" in base.__dict__ or ("_missing_" in base.__dict__ and base is not cls)
         for base in cls.__mro__
         if is_notebook_class(base)
     ):
@@ -312,7 +312,8 @@ def _is_named_tuple(cls: type) -> bool:
 
 
 def _reduce_named_tuple(cls: Any, own: Any, entity: str) -> Reduced:
-    plain = vars(collections.namedtuple(cls.__name__, cls._fields))  # type: ignore[misc]
+    make: Any = collections.namedtuple
+    plain = vars(make(cls.__name__, cls._fields))
     state = [
         (key, value)
         for key, value in own.items()
@@ -342,11 +343,13 @@ def make_named_tuple(
     if isinstance(live, type) and getattr(live, "_fields", None) == fields:
         return live
     values = [value for _, value in defaults]
-    cls: Any = collections.namedtuple(name, fields, defaults=values, module=module)  # type: ignore[misc]
+    make: Any = collections.namedtuple
+    cls = make(name, fields, defaults=values, module=module)
     cls.__qualname__ = qualname
     if entity:
         restore.bind(entity, cls)
-    return cls  # type: ignore[no-any-return]
+    made: type = cls
+    return made
 
 
 # -- code ---------------------------------------------------------------------------------
@@ -361,7 +364,8 @@ def load_code(digest: str) -> types.CodeType:
     """The code object with this canonical digest, from beside the stream."""
     from nbrewind.state.restoring import current_restore
 
-    return current_restore().code(digest)
+    code: types.CodeType = current_restore().code(digest)
+    return code
 
 
 def load_entity(entity: str) -> Any:

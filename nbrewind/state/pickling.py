@@ -7,6 +7,7 @@ objects it consists of, so that shared ones are found without a second walk.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -336,8 +337,6 @@ def _by_reference(obj: Any) -> bool:
         found = None
     answer = found is obj
     if answer and obj.__module__ != MAIN:
-        try:
+        with contextlib.suppress(TypeError):
             _references[obj] = True
-        except TypeError:
-            pass
     return answer and obj.__module__ != MAIN

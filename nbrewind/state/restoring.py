@@ -28,16 +28,19 @@ class Restore:
         self,
         namespace: dict[str, Any],
         entities: EntityTable,
-        need_entity: Callable[[str], Any],
+        need_entity: Callable[[str], Any] | None = None,
     ) -> None:
-        """Args:
-        namespace: the notebook's namespace, the globals of its functions.
-        entities: which object carries which entity id.
-        need_entity: restores an entity that is not alive, and returns it.
+        """Prepare to load.
+
+        Args:
+            namespace: the notebook's namespace, the globals of its functions.
+            entities: which object carries which entity id.
+            need_entity: restores an entity that is not alive, and returns it; may be
+                set later.
         """
         self.namespace = namespace
         self.entities = entities
-        self.need_entity = need_entity
+        self.need_entity = need_entity or _no_entity
         self.is_lazy: Callable[[str], bool] = lambda entity: False
         """Whether an entity that is alive has a stored state still to be loaded into it."""
         self.codes: Mapping[str, bytes] = {}
@@ -101,6 +104,10 @@ class Restore:
         if not isinstance(values, tuple):
             raise NotRestorable("the stream does not hold a tuple of values")
         return values
+
+
+def _no_entity(entity: str) -> Any:
+    raise NotRestorable(f"{entity[1:].split(':')[0]} is not stored with its value")
 
 
 _current: contextvars.ContextVar[Restore] = contextvars.ContextVar("nbrewind_restore")

@@ -29,7 +29,7 @@ def make_storage(buffer: Any, size: int) -> Any:
     """A CPU storage that owns its bytes."""
     import torch
 
-    storage = torch.UntypedStorage(size)
+    storage: Any = torch.UntypedStorage(size)  # type: ignore[no-untyped-call]
     if size:
         ctypes.memmove(storage.data_ptr(), bytes(buffer), size)
     return storage
@@ -84,7 +84,7 @@ def make_tensor(
     import torch
 
     tensor = torch.empty(0, dtype=getattr(torch, dtype))
-    tensor.set_(storage, offset, size, stride)  # type: ignore[call-overload]
+    tensor.set_(storage, offset, size, stride)
     if parameter:
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)

@@ -121,7 +121,7 @@ _CODE_TEMPLATES = (
 @st.composite
 def statements(draw: st.DrawFn) -> str:
     """One statement."""
-    template = draw(st.sampled_from(_VALUE_TEMPLATES + _CODE_TEMPLATES))
+    template: str = draw(st.sampled_from(_VALUE_TEMPLATES + _CODE_TEMPLATES))
     return template.format(
         v=draw(_value),
         w=draw(_value),

@@ -2,15 +2,18 @@
 
 Drives the engine in process, without ZMQ, so that thousands of notebooks can be
 tried. `compare` audits one version of a notebook, replays another, and sets
-outputs and namespace against a run without NBRewind.
+outputs, namespace and files against a run without NBRewind. A `Session` runs one
+cell after the other, so that live sessions can be compared as well.
 """
 
 from __future__ import annotations
 
-import random
+import contextlib
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from nbrewind.model.reports import CellReport
 from nbrewind.store.abc import Store
 from nbrewind.testing.memory_store import MemoryStore
 from nbrewind.testing.plain_shell import PlainShell
+from nbrewind.testing.process import Process
 from nbrewind.testing.signature import signature
 from nbrewind_kernels.engine import Engine, Mode
 from nbrewind_kernels.ports import CellRequest, Reuse
@@ -33,6 +37,7 @@ class Run:
     state: dict[str, Any] = field(default_factory=dict)
     reports: list[CellReport] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def executed(self) -> list[int]:
@@ -40,25 +45,108 @@ class Run:
         return [report.index for report in self.reports if report.action != "reused"]
 
 
-def run_plainly(cells: Sequence[str], seed: int = 0) -> Run:
+class Session:
+    """A shell in a process of its own, with or without an engine.
+
+    Args:
+        folder: the notebook's folder; the session runs in it.
+        mode: `audit` or `replay`; None for a session without NBRewind.
+        store: where records go and come from.
+        seed: where random number generators start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        mode: Mode | None = None,
+        store: Store | None = None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.folder = folder
+        self.run = Run()
+        self.shell = PlainShell()
+        self._process = Process(folder, seed)
+        self._engine: Engine | None = None
+        if mode is not None:
+            with self._inside():
+                self._engine = Engine(
+                    self.shell, mode=mode, root=folder, notebook="oracle.ipynb", store=store
+                )
+
+    def plan(self, cells: Sequence[str]) -> None:
+        """Tell the engine all cells in advance, as `nbrewind replay` does."""
+        if self._engine is not None:
+            with self._inside():
+                self._engine.plan([CellRequest(source) for source in cells])
+
+    def execute(self, source: str) -> bool:
+        """Run a cell or reuse it; returns whether it raised nothing."""
+        with self._inside():
+            outputs, error, report = self._execute(source)
+        self.run.outputs.append(outputs)
+        self.run.errors.append(error)
+        if report is not None:
+            self.run.reports.append(report)
+        return not error
+
+    def look(self) -> Run:
+        """Load everything that is not loaded and describe the namespace and the files."""
+        with self._inside():
+            if self._engine is not None:
+                self._engine.materialise(None)
+                self.run.warnings = self._engine.warnings
+            self.run.state = signature(self.shell.user_ns, self.names())
+        return self.run
+
+    def names(self) -> list[str]:
+        """The names of the namespace that are the notebook's own."""
+        hidden = self.shell.hidden_names()
+        return [n for n in self.shell.user_ns if n not in hidden and not n.startswith("__")]
+
+    def end(self) -> Run:
+        """Describe what is left and end the session; iterators are run to their ends for it."""
+        self.look()
+        with self._inside():
+            for name in sorted(self.names()):
+                rest = _rest_of(self.shell.user_ns[name])
+                if rest is not None:
+                    self.run.state[f"rest of {name}"] = rest
+            if self._engine is not None:
+                self._engine.close()
+        self.run.files = files_in(self.folder)
+        return self.run
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        with self._process.inside(), self.shell.as_main():
+            yield
+
+    def _execute(self, source: str) -> tuple[tuple[OutputMessage, ...], str, CellReport | None]:
+        if self._engine is None:
+            outcome = self.shell.run(source)
+            return outcome.outputs, outcome.error, None
+        decision = self._engine.begin(CellRequest(source))
+        if isinstance(decision, Reuse):
+            return decision.outputs, "", decision.report
+        outcome = self.shell.run(source)
+        return outcome.outputs, outcome.error, self._engine.finish(outcome)
+
+
+def run_plainly(cells: Sequence[str], folder: Path, *, seed: int = 0) -> Run:
     """Run cells in order in a fresh shell, up to the first error."""
-    random.seed(seed)
-    shell, run = PlainShell(), Run()
+    session = Session(folder, seed=seed)
     for source in cells:
-        outcome = shell.run(source)
-        run.outputs.append(outcome.outputs)
-        run.errors.append(outcome.error)
-        if outcome.status != "ok":
+        if not session.execute(source):
             break
-    _note_state(run, shell)
-    return run
+    return session.end()
 
 
 def run_with_engine(
     cells: Sequence[str],
     mode: Mode,
     store: Store,
-    root: Path,
+    folder: Path,
     *,
     planned: bool = True,
     seed: int = 0,
@@ -69,63 +157,92 @@ def run_with_engine(
         cells: sources.
         mode: `audit` or `replay`.
         store: where records go and come from.
-        root: the notebook's folder.
+        folder: the notebook's folder.
         planned: whether the engine is told all cells in advance, as by `nbrewind replay`.
         seed: where `random` starts.
     """
-    random.seed(seed)
-    shell, run = PlainShell(), Run()
-    with shell.as_main():
-        engine = Engine(shell, mode=mode, root=root, notebook="oracle.ipynb", store=store)
-        requests = [CellRequest(source) for source in cells]
-        if planned:
-            engine.plan(requests)
-        for request in requests:
-            decision = engine.begin(request)
-            if isinstance(decision, Reuse):
-                run.outputs.append(decision.outputs)
-                run.errors.append("")
-                run.reports.append(decision.report)
-                continue
-            outcome = shell.run(request.source)
-            run.outputs.append(outcome.outputs)
-            run.errors.append(outcome.error)
-            run.reports.append(engine.finish(outcome))
-            if outcome.status != "ok":
-                break
-        engine.materialise(None)
-        _note_state(run, shell)
-        run.warnings = engine.warnings
-        engine.close()
-    return run
+    session = Session(folder, mode, store, seed=seed)
+    if planned:
+        session.plan(cells)
+    for source in cells:
+        if not session.execute(source):
+            break
+    return session.end()
 
 
 def compare(
-    before: Sequence[str], after: Sequence[str], root: Path, *, planned: bool = True
+    before: Sequence[str],
+    after: Sequence[str],
+    root: Path,
+    *,
+    planned: bool = True,
+    files: Mapping[str, str] | None = None,
+    edited_files: Mapping[str, str] | None = None,
 ) -> Run:
-    """Audit `before`, replay `after`, and check the replay against a plain run of `after`.
+    """Audit `before`, replay `after` twice, and check each against a run without NBRewind.
+
+    Every comparison starts from the files as they are at that moment, in a copy of the
+    folder for the run without NBRewind.
+
+    Args:
+        before: cells to audit.
+        after: cells to replay.
+        root: a folder to make the notebook's folder in.
+        planned: whether the replay is told all cells in advance.
+        files: what the folder contains before the audit.
+        edited_files: files written anew between audit and replay.
 
     Returns:
-        The replay.
+        The first replay.
 
     Raises:
-        AssertionError: outputs, errors or state differ.
+        AssertionError: outputs, errors, state or files differ.
     """
     store = MemoryStore()
-    audited = run_with_engine(before, "audit", store, root)
-    check(audited, run_plainly(before), "audit")
-    replayed = run_with_engine(after, "replay", store, root, planned=planned)
-    check(replayed, run_plainly(after), "replay")
-    again = run_with_engine(after, "replay", store, root, planned=planned)
-    check(again, run_plainly(after), "second replay")
+    folder = root / "notebook"
+    folder.mkdir(exist_ok=True)
+    try:
+        _write(folder, files)
+        checked(before, "audit", store, folder)
+        _write(folder, edited_files)
+        replayed = checked(after, "replay", store, folder, planned=planned)
+        checked(after, "replay", store, folder, planned=planned, what="second replay")
+    finally:
+        _empty(folder)
     return replayed
+
+
+def checked(
+    cells: Sequence[str],
+    mode: Mode,
+    store: Store,
+    folder: Path,
+    *,
+    planned: bool = True,
+    what: str = "",
+) -> Run:
+    """Run cells under an engine, and beside it without one; returns the engine's run.
+
+    Raises:
+        AssertionError: outputs, errors, state or files differ.
+    """
+    copy = folder.with_name(f"{folder.name}-plain")
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    try:
+        plain = run_plainly(cells, copy)
+    finally:
+        _empty(copy)
+    run = run_with_engine(cells, mode, store, folder, planned=planned)
+    check(run, plain, what or mode)
+    return run
 
 
 def check(run: Run, plain: Run, what: str) -> None:
     """Raise `AssertionError` where a run differs from a plain one."""
     assert run.errors == plain.errors, f"{what}: errors {run.errors} != {plain.errors}"
     for index, (ours, theirs) in enumerate(zip(run.outputs, plain.outputs, strict=True)):
-        assert _plain(ours) == _plain(theirs), f"{what}: outputs of cell {index}"
+        got, wanted = shown(ours), shown(theirs)
+        assert got == wanted, f"{what}: outputs of cell {index}: {got} != {wanted}"
     assert run.state.keys() == plain.state.keys(), (
         f"{what}: names {sorted(run.state)} != {sorted(plain.state)}"
     )
@@ -133,14 +250,47 @@ def check(run: Run, plain: Run, what: str) -> None:
         assert run.state[name] == plain.state[name], (
             f"{what}: {name}: {run.state[name]} != {plain.state[name]}"
         )
+    assert run.files == plain.files, f"{what}: files {run.files} != {plain.files}"
 
 
-def _plain(outputs: tuple[OutputMessage, ...]) -> list[tuple[str, str]]:
+def shown(outputs: tuple[OutputMessage, ...]) -> list[tuple[str, bytes]]:
     """Outputs without the addresses that `repr` shows."""
-    return [(o.type, re.sub(rb"at 0x[0-9a-f]+", b"at 0x", bytes(o.content)).hex()) for o in outputs]
+    return [(o.type, re.sub(rb"at 0x[0-9a-f]+", b"at 0x", bytes(o.content))) for o in outputs]
 
 
-def _note_state(run: Run, shell: PlainShell) -> None:
-    hidden = shell.hidden_names()
-    names = [n for n in shell.user_ns if n not in hidden and not n.startswith("__")]
-    run.state = signature(shell.user_ns, names)
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Files below a folder, with their contents."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _write(folder: Path, files: Mapping[str, str] | None) -> None:
+    for name, text in (files or {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what is in a folder; removing the folder itself is what takes long."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _rest_of(value: Any) -> list[str] | None:
+    """What an iterator still has to give; None for everything else."""
+    if not hasattr(type(value), "__next__"):
+        return None
+    found = []
+    try:
+        for item in islice(value, 8):
+            found.append(re.sub(r"at 0x[0-9a-f]+", "at 0x", repr(item)))
+    except Exception as problem:
+        found.append(type(problem).__name__)
+    return found
