@@ -52,8 +52,6 @@ class Journal:
         self._notebook = notebook
         self._warn = warn
         self._recording = store is not None and not store.read_only
-        if store is not None and store.read_only:
-            warn(f"nothing is recorded: {store.location} is read-only")
         self._lineage = uuid.uuid4().hex
         self._seq = 0
         self._host = socket.gethostname()

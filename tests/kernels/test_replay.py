@@ -135,3 +135,14 @@ def test_results_keep_their_places_when_they_are_not_loaded(start: Start, store:
     _, done = actions(replay, cells)
     assert done == ["reused"] * 4
     assert run_all(replay, looks) == expected[len(cells) :]
+
+
+def test_future_imports_of_reused_cells_hold(start: Start, store: str) -> None:
+    cells = ["from __future__ import annotations", "def g(q: nope): pass", "g.__annotations__"]
+    audit = start("audit", NBREWIND_STORE=store)
+    run_all(audit, cells)
+    audit.stop()
+    replay = start("replay", NBREWIND_STORE=store)
+    _, done = actions(replay, cells)
+    assert done == ["reused"] * 3
+    assert replay.run("def h(q: nope): pass\nh.__annotations__").reply["status"] == "ok"
