@@ -83,9 +83,12 @@ class PlainShell:
         last = tree.body[-1] if tree.body else None
         if isinstance(last, ast.Expr):
             body = ast.Module(tree.body[:-1], [])
-            exec(compile(body, "<cell>", "exec"), self.user_ns)
-            return eval(compile(ast.Expression(last.value), "<cell>", "eval"), self.user_ns), True
-        exec(compile(tree, "<cell>", "exec"), self.user_ns)
+            exec(compile(body, "<cell>", "exec", dont_inherit=True), self.user_ns)
+            return eval(
+                compile(ast.Expression(last.value), "<cell>", "eval", dont_inherit=True),
+                self.user_ns,
+            ), True
+        exec(compile(tree, "<cell>", "exec", dont_inherit=True), self.user_ns)
         return None, False
 
 
