@@ -164,3 +164,22 @@ def test_variables_of_the_shell_are_hidden_and_those_of_the_user_are_not(start: 
     assert last(front)["visible"] == []
     front.run("_ = 'mine'\n_x = 1\n__private = 2\nopen = 3\n_5b = 4\n__version__ = '1'")
     assert last(front)["visible"] == ["_", "_5b", "__private", "__version__", "_x", "open"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os.system('echo from a process');",
+        "import multiprocessing as mp\n"
+        "p = mp.get_context('fork').Process(target=print, args=('child',))\np.start(); p.join()",
+    ],
+)
+def test_output_of_processes_is_recorded(code: str, start: Start) -> None:
+    front = start("fake-audit")
+    recorded = []
+    for _ in range(20):  # it comes through a pipe: under ipykernel too it may be late
+        front.run(code)
+        recorded = last(front)["outputs"]
+        if recorded:
+            break
+    assert recorded == ["stream"]

@@ -28,12 +28,7 @@ SHOWN = {
         "for i in range(3):\n    clear_output(wait=True)\n    print(i)\nclear_output()"
     ),
     "figure": "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]); print('before')",
-    "process": "import os; os.system('echo from a process');",
     "shell": "!echo from a shell",
-    "forked child": (
-        "import multiprocessing as mp\n"
-        "p = mp.get_context('fork').Process(target=print, args=('child',))\np.start(); p.join()"
-    ),
     "thread": (
         "import threading\nt = threading.Thread(target=print, args=('t',)); t.start(); t.join()"
     ),

@@ -40,7 +40,6 @@ CELLS = {
     "what was captured": "caught.stdout",
     "time": "%time 1 + 1",
     "shell": "!echo from a shell\nlines = !echo one\nlines",
-    "process": "import os; os.system('echo from a process');",
     "bash": "%%bash\necho from bash",
     "help": "len?",
     "assignment magic": "here = %pwd\ntype(here).__name__",
