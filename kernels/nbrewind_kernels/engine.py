@@ -19,17 +19,17 @@ import msgspec
 from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
-from nbrewind.model.records import ExecutionRecord, Group, Reads, Writes
+from nbrewind.model.records import ExecutionRecord, Group, Writes
 from nbrewind.model.reports import Action, CellReport
-from nbrewind.model.versions import PRESENT
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
 from nbrewind_analysis.cells import Cell, analyse_cell
 from nbrewind_analysis.choice import CellHint, Choice, choose
 from nbrewind_analysis.forecast import PlannedCell, must_run
-from nbrewind_analysis.reach import Reach, reach
+from nbrewind_analysis.reach import reach
 from nbrewind_analysis.surroundings import DiskSurroundings
 from nbrewind_analysis.validity import EnvironmentPolicy, Situation
+from nbrewind_kernels.drafts import RunningCell, draft_record, touch_of
 from nbrewind_kernels.journal import Journal
 from nbrewind_kernels.live import LiveNamespace
 from nbrewind_kernels.observers import Observed, Observers
@@ -82,7 +82,7 @@ class Engine:
         self._used: set[ObjectId] = set()
         self._plan: list[PlannedCell] = []
         self._must_run: dict[int, Reason] = {}
-        self._running: _Running | None = None
+        self._running: RunningCell | None = None
         self._lost = False
         """Something of ours failed: versions and values may disagree, so nothing is reused."""
         self.hidden = shell.hidden_names()
@@ -270,16 +270,17 @@ class Engine:
             self.now.table.drop([name])
             self.live.forget([name])
 
-    def _start(self, cell: Cell, hint: CellHint, report: CellReport, started: float) -> _Running:
+    def _start(self, cell: Cell, hint: CellHint, report: CellReport, started: float) -> RunningCell:
         table = self.now.table
         reached = reach(cell, table)
         self.hidden = self.shell.hidden_names()
         registries = dict(self.shell.registries())
-        thorough = bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
-        self.observers.begin(thorough=thorough)
-        return _Running(cell, hint, reached, report, registries, thorough, started)
+        self.observers.begin(
+            thorough=bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
+        )
+        return RunningCell(cell, hint, reached, report, registries, started)
 
-    def _finish(self, running: _Running, outcome: CellOutcome) -> CellReport:
+    def _finish(self, running: RunningCell, outcome: CellOutcome) -> CellReport:
         seconds = time.perf_counter() - running.clock
         observed = self.observers.end()
         report = running.report
@@ -295,52 +296,14 @@ class Engine:
         return report
 
     def _record(
-        self, running: _Running, outcome: CellOutcome, observed: Observed, seconds: float
+        self, running: RunningCell, outcome: CellOutcome, observed: Observed, seconds: float
     ) -> tuple[Entry, Changes]:
-        cell, reached = running.cell, running.reached
-        table = self.now.table
-        touch = Touch(
-            frozenset(reached.names),
-            reached.may_store,
-            reached.must_store if outcome.status == "ok" else frozenset(),
-            reached.must_delete,
-            reached.everything,
+        table, completed = self.now.table, outcome.status == "ok"
+        changes = look_at_changes(self.live, table, touch_of(running, completed), self.hidden)
+        draft = draft_record(
+            running, outcome, observed, changes, self.now, self.observers, self.shell
         )
-        changes = look_at_changes(self.live, table, touch, self.hidden)
-        reads = self._reads(running, changes)
-        others = self.observers.accesses(
-            cell,
-            reached.closure,
-            observed,
-            self.shell.user_ns,
-            [changes.dumps[n].uses for n in changes.rebound if n in changes.dumps],
-        )
-        draft = ExecutionRecord(
-            source=cell.source,
-            source_digest=cell.digest,
-            raw_source=cell.names.raw_text,
-            cell_id=running.hint.cell_id,
-            ordinal=running.hint.ordinal,
-            notebook=self.notebook,
-            started=time.time() - seconds,
-            seconds=seconds,
-            reads=reads,
-            ambient=others.ambient,
-            files=others.files,
-            modules=others.modules,
-            packages=others.packages,
-            effects=self._effects(observed, running),
-            environment=others.environment,
-            status=outcome.status,
-            error=outcome.error,
-            flags=tuple(sorted(outcome.flags | observed.flags)),
-            cpu_seconds=observed.cpu_seconds,
-            peak_bytes=observed.peak_bytes,
-        )
-        patches = self.observers.patches(
-            draft.effects, others.packages, self.now.ambient, draft.recipe()
-        )
-        draft = msgspec.structs.replace(draft, ambient=(*draft.ambient, *patches))
+        draft = msgspec.structs.replace(draft, notebook=self.notebook, seconds=seconds)
         result = self.results.result_of(outcome, draft, changes)
         draft = msgspec.structs.replace(draft, result=result)
         recipe = draft.recipe()
@@ -360,46 +323,6 @@ class Engine:
         )
         self._used.add(entry.id)
         return entry, changes
-
-    def _reads(self, running: _Running, changes: Changes) -> Reads:
-        table, closure = self.now.table, running.reached.closure
-        versions = {name: table.own(name) for name in sorted(closure.names | closure.absent)}
-        for name in (*changes.doubtful, *(changes.changed - changes.rebound)):
-            versions[name] = table.own(name)
-        for former in changes.former:
-            versions.update((name, table.own(name)) for name in former.names)
-        for name in running.cell.names.deletes:
-            versions.setdefault(name, PRESENT if name in table else table.own(name))
-        for name in running.cell.names.results:
-            versions[name] = self.now.result_version(name)
-        known = [name for name in versions if name in table]
-        manifests: dict[str, ObjectId] = {}
-        producers: dict[str, ObjectId] = {}
-        for name in known:
-            group = table.group(name)
-            if group is None:
-                continue
-            if group.manifest is not None:
-                manifests[name] = group.manifest
-            if group.producer:
-                producers[name] = group.producer
-        return Reads(
-            versions=versions,
-            sharing=table.sharing(known),
-            former=tuple(changes.former),
-            manifests=manifests,
-            producers=producers,
-            dynamic=running.reached.everything,
-        )
-
-    def _effects(self, observed: Observed, running: _Running) -> Any:
-        after = self.shell.registries()
-        changed = [
-            f"ipython:{name}"
-            for name, value in after.items()
-            if running.registries.get(name) != value
-        ]
-        return observed.effects_with(changed, running.cell, self.shell.user_ns)
 
     def _follow(self, changes: Changes, record: ExecutionRecord) -> None:
         """Make the session's versions those the run left."""
@@ -455,29 +378,6 @@ class Engine:
         cell = self._analyse(request.source)
         policy = cell.directive or request.policy
         return CellHint(self.notebook, request.cell_id, ordinal, policy)
-
-
-class _Running:
-    """A cell between `begin` and `finish`."""
-
-    def __init__(
-        self,
-        cell: Cell,
-        hint: CellHint,
-        reached: Reach,
-        report: CellReport,
-        registries: dict[str, int | str],
-        thorough: bool,
-        started: float,
-    ) -> None:
-        self.cell = cell
-        self.hint = hint
-        self.reached = reached
-        self.report = report
-        self.registries = registries
-        self.thorough = thorough
-        self.started = started
-        self.clock = time.perf_counter()
 
 
 def shown(names: Any) -> list[str]:

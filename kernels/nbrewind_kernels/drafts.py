@@ -1,0 +1,143 @@
+"""A cell between its begin and its finish, and the draft of the record its run becomes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import msgspec
+
+from nbrewind.model.blobs import ObjectId
+from nbrewind.model.records import ExecutionRecord, Reads, SessionEffects
+from nbrewind.model.reports import CellReport
+from nbrewind.model.versions import PRESENT, Version
+from nbrewind_analysis.cells import Cell
+from nbrewind_analysis.choice import CellHint
+from nbrewind_analysis.reach import Reach
+from nbrewind_analysis.validity import Situation
+from nbrewind_kernels.observers import Observed, Observers
+from nbrewind_kernels.ports import CellOutcome, Shell
+from nbrewind_kernels.recording import Changes, Touch
+
+
+@dataclass(slots=True)
+class RunningCell:
+    """A cell that was begun."""
+
+    cell: Cell
+    hint: CellHint
+    reached: Reach
+    report: CellReport
+    registries: dict[str, int | str]
+    """The shell's registries before the run."""
+    started: float
+    """Clock reading when the request came."""
+    clock: float = field(default_factory=time.perf_counter)
+    """Clock reading when the user's code began."""
+
+
+def touch_of(running: RunningCell, completed: bool) -> Touch:
+    """What a cell that ran may have touched; one that raised may have stored nothing."""
+    reached = running.reached
+    return Touch(
+        frozenset(reached.names),
+        reached.may_store,
+        reached.must_store if completed else frozenset(),
+        reached.must_delete,
+        reached.everything,
+    )
+
+
+def draft_record(
+    running: RunningCell,
+    outcome: CellOutcome,
+    observed: Observed,
+    changes: Changes,
+    before: Situation,
+    observers: Observers,
+    shell: Shell,
+) -> ExecutionRecord:
+    """The record of a run, as far as it does not depend on what is stored.
+
+    Args:
+        running: the cell.
+        outcome: how the user's code ended.
+        observed: what the observers saw.
+        changes: what the run changed in the namespace.
+        before: the versions before the run.
+        observers: the session's observers.
+        shell: the shell, after the run.
+    """
+    cell, hint = running.cell, running.hint
+    made = [changes.dumps[name].uses for name in changes.rebound if name in changes.dumps]
+    accesses = observers.accesses(cell, running.reached.closure, observed, shell.user_ns, made)
+    draft = ExecutionRecord(
+        source=cell.source,
+        source_digest=cell.digest,
+        raw_source=cell.names.raw_text,
+        cell_id=hint.cell_id,
+        ordinal=hint.ordinal,
+        started=time.time() - (time.perf_counter() - running.clock),
+        reads=_reads(running, changes, before),
+        ambient=accesses.ambient,
+        files=accesses.files,
+        modules=accesses.modules,
+        packages=accesses.packages,
+        effects=_effects(running, observed, shell),
+        environment=accesses.environment,
+        status=outcome.status,
+        error=outcome.error,
+        flags=tuple(sorted(outcome.flags | observed.flags)),
+        cpu_seconds=observed.cpu_seconds,
+        peak_bytes=observed.peak_bytes,
+    )
+    patches = observers.patches(draft.effects, draft.packages, before.ambient, draft.recipe())
+    return msgspec.structs.replace(draft, ambient=(*draft.ambient, *patches))
+
+
+def _reads(running: RunningCell, changes: Changes, before: Situation) -> Reads:
+    table, closure = before.table, running.reached.closure
+    versions = {name: table.own(name) for name in sorted(closure.names | closure.absent)}
+    # What was changed in place or perhaps not stored at all rests on what it was before.
+    for name in (*changes.doubtful, *(changes.changed - changes.rebound)):
+        versions[name] = table.own(name)
+    for former in changes.former:
+        versions.update((name, table.own(name)) for name in former.names)
+    for name in running.cell.names.deletes:
+        versions.setdefault(name, PRESENT if name in table else table.own(name))
+    for name in running.cell.names.results:
+        versions[name] = before.result_version(name)
+    manifests, producers = _origins(versions, before)
+    return Reads(
+        versions=versions,
+        sharing=table.sharing(name for name in versions if name in table),
+        former=tuple(changes.former),
+        manifests=manifests,
+        producers=producers,
+        dynamic=running.reached.everything,
+    )
+
+
+def _origins(
+    versions: dict[str, Version], before: Situation
+) -> tuple[dict[str, ObjectId], dict[str, ObjectId]]:
+    """Where the values of names can be loaded from, and which records made them."""
+    manifests: dict[str, ObjectId] = {}
+    producers: dict[str, ObjectId] = {}
+    for name in versions:
+        group = before.table.group(name)
+        if group is None:
+            continue
+        if group.manifest is not None:
+            manifests[name] = group.manifest
+        if group.producer:
+            producers[name] = group.producer
+    return manifests, producers
+
+
+def _effects(running: RunningCell, observed: Observed, shell: Shell) -> SessionEffects:
+    before = running.registries
+    changed = [
+        f"ipython:{name}" for name, now in shell.registries().items() if before.get(name) != now
+    ]
+    return observed.effects_with(changed, running.cell, shell.user_ns)
