@@ -1,148 +1,138 @@
 """Hypothesis strategies for notebooks and edits of them.
 
 Cells are made of statements over few names, so that they alias, mutate, shadow,
-redefine and delete each other's values all the time. Many raise; that is wanted.
+redefine and delete each other's values all the time. Statements are tried as they
+are drawn: most of those that raise are drawn anew, so that notebooks run to their
+ends; a few may raise, because errors are part of notebooks.
 """
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
 from hypothesis import strategies as st
+
+from nbrewind.testing.plain_shell import PlainShell
+from nbrewind.testing.process import Process
+from nbrewind.testing.templates import ARRAYS, CLASSES, CODE, FILES, NESTED, VALUES
 
 _VALUES = ("a", "b", "c", "d")
 _FUNCTIONS = ("f", "g")
 _CLASSES = ("C", "D")
+_FILES = ("p.txt", "q.txt")
+_TRIES = 8
 
-_value = st.sampled_from(_VALUES)
-_function = st.sampled_from(_FUNCTIONS)
-_class = st.sampled_from(_CLASSES)
-_number = st.integers(0, 3)
+TEMPLATES = VALUES + NESTED + ARRAYS + CODE + CLASSES + FILES
 
-_VALUE_TEMPLATES = (
-    "{v} = {n}",
-    "{v} = [{n}, [{m}]]",
-    "{v} = {{'k': {n}}}",
-    "{v} = {w}",
-    "{v} = [{w}, {u}]",
-    "{v} = ({w}, {n})",
-    "{v} = [x for x in range({n})]",
-    "{v} = {w} if {u} else {n}",
-    "{v} = None",
-    "{v} = '{n}' * 2",
-    "{v} = {{1, {n}}}",
-    "{v} = max({n}, {m})",
-    "{v} = {w}[0]",
-    "{v} = {w}[:]",
-    "{v} = [{w}] * 2",
-    "{v} = dict(k={w})",
-    "{v}, {w} = {n}, [{m}]",
-    "del {v}",
-    "{v} += [{n}]",
-    "{v}.append({n})",
-    "{v}.append({w})",
-    "{v}[0] = {n}",
-    "{v}['k'] = {w}",
-    "{v}.extend([{n}])",
-    "{v}.clear()",
-    "{v}.pop()",
-    "{v} += {n}",
-    "if {v}: {w} = {n}",
-    "if {v}:\n    {w}.append({n})\nelse:\n    {u} = {m}",
-    "for {v} in [{n}, {m}]: pass",
-    "for x in range({n}):\n    {v} = x",
-    "try:\n    {v}.append({n})\nexcept AttributeError:\n    {w} = {m}",
-    "try:\n    {v} = {w}[{n}]\nexcept Exception as e:\n    print(type(e).__name__)",
-    "print({v})",
-    "{v}",
-    "len({v})",
-    "{v} is {w}",
-    "globals()['{v}'] = {n}",
-    "{v} = eval('{w}')",
-    "sorted = {n}",
-    "{v} = sorted([{n}, 1])",
-    "_",
-    "{v} = _",
-    "import random; {v} = random.random()",
-    "import random; random.seed({n})",
-    "{v} = iter([{n}, {m}, 5])",
-    "{v} = next({w})",
-    "{v} = (x for x in [{n}, 7])",
-    "while {v} is None: {v} = {n}",
-    "with __import__('contextlib').nullcontext({w}) as {v}: pass",
-)
 
-_CODE_TEMPLATES = (
-    "def {f}(x): return x",
-    "def {f}(x=[]):\n    x.append({n})\n    return len(x)",
-    "def {f}(x): return [x, {v}]",
-    "def {f}(x):\n    global {v}\n    {v} = {n}\n    return x",
-    "def {f}(x):\n    {v}.append(x)",
-    "def {f}(x): return {h}(x)",
-    "def {f}(x):\n    def inner(): return (x, {n})\n    return inner",
-    "{f} = lambda x: x",
-    "{f} = lambda x: [x, {v}]",
-    "{f} = {h}",
-    "{v} = {f}",
-    "{v} = {f}({n})",
-    "{v} = {f}({w})",
-    "{f}({v})",
-    "{f}({v})()",
-    "print({f}({n}))",
-    "{f}.note = {v}",
-    "{v} = {f}.note",
-    "def make():\n    n = {n}\n    def up():\n        nonlocal n\n        n += 1\n        return n\n"
-    "    def get(): return n\n    return up, get",
-    "{v}, {w} = make()",
-    "{v}()",
-    "class {K}:\n    n = {n}",
-    "class {K}:\n    items = []\n    def add(self, x): self.items.append(x)",
-    "class {K}:\n    def __init__(self): self.v = {v}\n    def m(self): return self.v",
-    "class {K}({L}): pass",
-    "class {K}({L}):\n    def m(self): return [super().m(), {n}]",
-    "{v} = {K}()",
-    "{v} = [{K}(), {K}]",
-    "{v}.n = {n}",
-    "{K}.n = {n}",
-    "{v}.v = {w}",
-    "{v} = {w}.m()",
-    "print({v}.n)",
-    "{v}.add({w})",
-    "{v} = {w}.v",
-    "isinstance({v}, {K})",
-    "{v} = type({w})",
-    "del {f}",
-    "del {K}",
-    "import math; {v} = math.floor({n}.5)",
-    "from math import pi as {v}",
-    "{v} = [{f}, {f}]",
-    "{v}[0]({n})",
-)
+def _is_instance(value: Any) -> bool:
+    return type(value).__module__ == "__main__"
+
+
+_WANTED: dict[str, tuple[Sequence[str], Callable[[Any], bool]]] = {
+    "w": (_VALUES, lambda value: True),
+    "u": (_VALUES, lambda value: True),
+    "l": (_VALUES, lambda value: isinstance(value, list)),
+    "k": (_VALUES, lambda value: isinstance(value, dict)),
+    "r": (_VALUES, lambda value: type(value).__name__ == "ndarray"),
+    "i": (_VALUES, _is_instance),
+    "t": (_VALUES, lambda value: hasattr(type(value), "__next__")),
+    "h": (_FUNCTIONS, callable),
+    "L": (_CLASSES, lambda value: isinstance(value, type)),
+}
+"""For each field that wants something bound: the names it may be, and what it wants."""
+
+_FREE: dict[str, Sequence[str]] = {
+    "v": _VALUES,
+    "f": _FUNCTIONS,
+    "K": _CLASSES,
+    "n": ("0", "1", "2", "3"),
+    "m": ("0", "1", "2", "3"),
+    "p": _FILES,
+}
+
+_FIELDS = {
+    template: tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name))
+    for template in TEMPLATES
+}
+
+
+class Trial:
+    """Where statements are tried: a plain shell that has run some cells."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cells: list[str] = []
+        self._reset()
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The names so far."""
+        return self._shell.user_ns
+
+    def run(self, source: str) -> bool:
+        """Run a statement; what one that raises did is undone."""
+        if self._execute(source):
+            self._cells.append(source)
+            return True
+        done, self._cells = self._cells, []
+        self._reset()
+        for cell in done:
+            self._execute(cell)
+        self._cells = done
+        return False
+
+    def _reset(self) -> None:
+        for path in self._folder.iterdir():
+            if path.is_file():
+                path.unlink()
+        self._shell = PlainShell()
+        self._process = Process(self._folder)
+
+    def _execute(self, source: str) -> bool:
+        with self._process.inside():
+            return self._shell.run(source).status == "ok"
 
 
 @st.composite
-def statements(draw: st.DrawFn) -> str:
-    """One statement."""
-    template: str = draw(st.sampled_from(_VALUE_TEMPLATES + _CODE_TEMPLATES))
-    return template.format(
-        v=draw(_value),
-        w=draw(_value),
-        u=draw(_value),
-        n=draw(_number),
-        m=draw(_number),
-        f=draw(_function),
-        h=draw(_function),
-        K=draw(_class),
-        L=draw(_class),
-    )
+def statements(draw: st.DrawFn, namespace: dict[str, Any]) -> str:
+    """One statement that makes sense, more or less, with what is bound."""
+    template: str = draw(st.sampled_from(TEMPLATES))
+    chosen = {}
+    for name in _FIELDS[template]:
+        if name in _FREE:
+            chosen[name] = draw(st.sampled_from(_FREE[name]))
+            continue
+        names, wanted = _WANTED[name]
+        fitting = [n for n in names if n in namespace and wanted(namespace[n])]
+        chosen[name] = draw(st.sampled_from(fitting or names))
+    return template.format(**chosen)
 
 
-def cells() -> st.SearchStrategy[str]:
-    """One cell of one to three statements."""
-    return st.lists(statements(), min_size=1, max_size=3).map("\n".join)
+@st.composite
+def cells(draw: st.DrawFn, trial: Trial) -> str:
+    """One cell of one to three statements, which the trial has run afterwards."""
+    parts: list[str] = []
+    for _ in range(draw(st.integers(1, 3))):
+        may_raise = draw(st.integers(0, 39)) == 39
+        for _ in range(_TRIES):
+            statement = draw(statements(trial.namespace))
+            if trial.run(statement) or may_raise:
+                parts.append(statement)
+                break
+    return "\n".join(parts) or "pass"
 
 
-def notebooks(least: int = 2, most: int = 8) -> st.SearchStrategy[list[str]]:
+@st.composite
+def notebooks(draw: st.DrawFn, least: int = 2, most: int = 8) -> list[str]:
     """A notebook as the sources of its cells."""
-    return st.lists(cells(), min_size=least, max_size=most)
+    with _trial() as trial:
+        return [draw(cells(trial)) for _ in range(draw(st.integers(least, most)))]
 
 
 @st.composite
@@ -153,9 +143,9 @@ def edited(draw: st.DrawFn, notebook: list[str]) -> list[str]:
     to = draw(st.integers(0, len(after) - 1))
     kind = draw(st.sampled_from(["change", "insert", "delete", "move", "swap", "duplicate"]))
     if kind == "change":
-        after[at] = draw(cells())
+        after[at] = draw(_cell_after(after[:at]))
     elif kind == "insert":
-        after.insert(at, draw(cells()))
+        after.insert(at, draw(_cell_after(after[:at])))
     elif kind == "delete" and len(after) > 1:
         del after[at]
     elif kind == "move":
@@ -175,3 +165,17 @@ def edits(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     for _ in range(draw(st.integers(1, 3))):
         after = draw(edited(after))
     return before, after
+
+
+@st.composite
+def _cell_after(draw: st.DrawFn, before: list[str]) -> str:
+    with _trial() as trial:
+        for cell in before:
+            trial.run(cell)
+        return draw(cells(trial))
+
+
+@contextlib.contextmanager
+def _trial() -> Iterator[Trial]:
+    with tempfile.TemporaryDirectory(prefix="nbrewind-trial-") as folder:
+        yield Trial(Path(folder))

@@ -7,7 +7,9 @@ purpose: it is what capture is judged by.
 
 from __future__ import annotations
 
+import functools
 import types
+from collections import deque
 from typing import Any
 
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), range, slice, type(Ellipsis))
@@ -51,21 +53,37 @@ class _Walk:
             return [self.describe(value.__self__), self.describe(value.__func__)]
         if isinstance(value, type):
             return self._class(value)
-        if isinstance(value, (list, dict, set, frozenset)):
-            return self._container(value)
+        if isinstance(value, property):
+            return [self.describe(part) for part in (value.fget, value.fset, value.fdel)]
+        if isinstance(value, (classmethod, staticmethod)):
+            return self.describe(value.__func__)
+        if isinstance(value, functools.partial):
+            return [self.describe(part) for part in (value.func, value.args, value.keywords)]
+        if isinstance(value, (list, dict, set, frozenset, tuple, deque)):
+            return [self._container(value), self._state(value)]
         array = getattr(value, "__array_interface__", None)
         if array is not None and hasattr(value, "tobytes"):
             return self._array(value)
-        state = getattr(value, "__dict__", None)
-        if state is not None:
-            return [self.describe(type(value)), self.describe(state)]
+        state = self._state(value)
+        if state:
+            return [self.describe(type(value)), state]
         return [self.describe(type(value)), repr(value).split(" at 0x")[0]]
+
+    def _state(self, value: Any) -> Any:
+        """Attributes of an instance, in its dictionary and in slots."""
+        state = getattr(value, "__dict__", None)
+        found = [] if state is None else [["dict", self.describe(state)]]
+        for cls in type(value).__mro__:
+            for name, slot in vars(cls).items():
+                if isinstance(slot, types.MemberDescriptorType) and cls.__module__ == "__main__":
+                    found.append([name, self.describe(getattr(value, name, "unset"))])
+        return found
 
     def _container(self, value: Any) -> Any:
         if isinstance(value, dict):
             pairs = [[self.describe(k), self.describe(v)] for k, v in value.items()]
             return pairs
-        if isinstance(value, list):
+        if isinstance(value, (list, tuple, deque)):
             return [self.describe(item) for item in value]
         return sorted(repr(self.describe(item)) for item in value)
 
@@ -90,7 +108,7 @@ class _Walk:
             code.co_code,
             [repr(c) for c in code.co_consts if not isinstance(c, types.CodeType)],
             code.co_names,
-            self.describe(function.__defaults__),
+            self.describe(function.__defaults__ or None),
             self.describe(function.__kwdefaults__),
             self.describe(function.__dict__),
             cells,
