@@ -9,13 +9,18 @@ Batch runs plan ahead instead (`forecast.must_run`) and seldom get here.
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NBRewindError, NotRestorable
 from nbrewind.model.blobs import ObjectId
-from nbrewind.model.records import ExecutionRecord, Group
+from nbrewind.model.records import ExecutionRecord, FileAccess, Group
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
+from nbrewind.state.digests import contents
 from nbrewind.state.entities import is_entity_name
+from nbrewind.state.put_back import put_back
 from nbrewind.state.restoring import Restore
 from nbrewind_analysis.book import Entry
 from nbrewind_kernels.live import load_manifest
@@ -27,6 +32,9 @@ log = logging.getLogger(__name__)
 
 NEVER_REPEATED = frozenset({"network", "subprocess", "external-write", "stdin"})
 """Flags of runs that are not repeated behind the user's back."""
+
+_KEPT_BYTES = 64 * 2**20
+"""Largest file that is kept in memory while a cell that writes it runs unseen."""
 
 _MISSING = object()
 
@@ -105,7 +113,8 @@ class Remaker:
             with engine.live.holding():
                 self._check_files(record)
                 inputs = self._inputs(record)
-                return self._run(engine, record, inputs)
+                with self._files_kept(record):
+                    return self._run(engine, record, inputs)
         finally:
             self._busy.pop()
 
@@ -242,6 +251,29 @@ class Remaker:
                 state = self._states.get((access.provider, access.read))
             if state is not None:
                 tracker.set(access.provider, access.read, state)
+
+    @contextmanager
+    def _files_kept(self, record: ExecutionRecord) -> Iterator[None]:
+        """Put the files that a cell writes back as they are now once it has run."""
+        root = self._engine.surroundings.root
+        kept: list[tuple[FileAccess, bytes | None]] = []
+        for access in record.files:
+            if access.write is None or access.path.startswith("/"):
+                continue
+            path = root / access.path
+            there, folder = os.path.lexists(path), access.directory or path.is_dir()
+            data = None if folder or not there else contents(str(path), _KEPT_BYTES)
+            if there and not folder and data is None:
+                raise NotRestorable(f"its cell writes {access.path}, which is in use or large")
+            version = PRESENT if there else ABSENT
+            mode = path.stat().st_mode & 0o777 if data is not None else access.mode
+            kept.append((FileAccess(access.path, None, version, None, mode, folder), data))
+        try:
+            yield
+        finally:
+            for access, data in reversed(kept):
+                put_back(root, access, data)
+            self._engine.surroundings.forget()
 
     def _check_files(self, record: ExecutionRecord) -> None:
         engine = self._engine

@@ -31,6 +31,8 @@ class _Walk:
         kind = type(value)
         if kind in _ATOMS:
             return kind.__name__, repr(value)
+        if kind is frozenset:
+            return "frozenset", sorted(repr(self.describe(item)) for item in value)
         if kind is tuple:
             return "tuple", [self.describe(item) for item in value]
         if isinstance(value, types.ModuleType):
