@@ -43,7 +43,7 @@ class Stopping:
                 continue  # `nohup` means it
             try:
                 loop.add_signal_handler(number, self.wish)
-            except (NotImplementedError, RuntimeError, ValueError):
+            except (RuntimeError, ValueError):
                 break  # not in the main thread: the caller's handlers stay in charge
             taken.append(number)
         try:

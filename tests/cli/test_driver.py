@@ -172,7 +172,7 @@ def test_nobody_answers_questions(write) -> None:
     path = write("input('name? ')")
     result = run(path)
     assert result.exit_code == 1
-    assert "StdinNotImplementedError" in result.failure
+    assert "does not support input requests" in result.failure
 
 
 def test_the_users_history_and_folder_stay_clean(write, tmp_path: Path) -> None:
