@@ -29,6 +29,7 @@ class Process:
         self._cwd = str(self._folder)
         self._environ = dict(os.environ)
         self._path = [str(self._folder), *sys.path]
+        self._finders = list(sys.meta_path)
         self._modules: dict[str, ModuleType] = {}
 
     @contextlib.contextmanager
@@ -53,6 +54,7 @@ class Process:
         os.chdir(self._cwd)
         _set_environ(self._environ)
         sys.path[:] = self._path
+        sys.meta_path[:] = self._finders
         sys.modules.update(self._modules)
         sys.dont_write_bytecode = True  # a source edited within its file's timestamp is seen
 
@@ -64,6 +66,7 @@ class Process:
         self._cwd = os.getcwd()
         self._environ = dict(os.environ)
         self._path = list(sys.path)
+        self._finders = list(sys.meta_path)
         self._modules = {}
         for name in sys.modules.keys() - others:
             module = sys.modules[name]
@@ -82,6 +85,7 @@ class _Outside:
         self._cwd = os.getcwd()
         self._environ = dict(os.environ)
         self._path = list(sys.path)
+        self._finders = list(sys.meta_path)
         self._bytecode = sys.dont_write_bytecode
 
     def put_back(self) -> None:
@@ -92,6 +96,7 @@ class _Outside:
         os.chdir(self._cwd)
         _set_environ(self._environ)
         sys.path[:] = self._path
+        sys.meta_path[:] = self._finders
         sys.dont_write_bytecode = self._bytecode
 
 

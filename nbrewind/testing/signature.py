@@ -8,6 +8,7 @@ purpose: it is what capture is judged by.
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections import deque
 from typing import Any
@@ -95,7 +96,13 @@ class _Walk:
             root = root.base
         offset = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
         owner = self.describe(root) if root is not value else "own"
-        return [str(value.dtype), value.shape, repr(value.tolist()), owner, offset]
+        return [
+            str(value.dtype),
+            value.shape,
+            re.sub("at 0x[0-9a-f]+", "at 0x", repr(value.tolist())),
+            owner,
+            offset,
+        ]
 
     def _function(self, function: types.FunctionType) -> Any:
         cells = []

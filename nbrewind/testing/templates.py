@@ -230,9 +230,9 @@ CLASSES = (
 """Classes: inheritance, dataclasses, enumerations, named tuples, descriptors."""
 
 FILES = (
-    "with open('{p}', 'w') as file: file.write(str({w}))",
-    "with open('{p}', 'a') as file: file.write('{n}')",
-    "with open('{p}') as file: {v} = file.read()",
+    "with open('{p}', 'w') as file: file.write(str({w})[:9])",
+    "with open('{p}', 'a') as file: file.write('{n}')\ndel file",
+    "with open('{p}') as file: {v} = file.read()\ndel file",
     "import pathlib; pathlib.Path('{p}').write_text('{n}')",
     "import pathlib; {v} = pathlib.Path('{p}').read_text()",
     "import pathlib; pathlib.Path('{p}').exists()",

@@ -1,0 +1,224 @@
+"""Every guard of law L1 is needed: with one taken away, a replay that was right goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbrewind_analysis.validity as validity
+import nbrewind_kernels.recording as recording
+from nbrewind.model.versions import Version
+from nbrewind.state.ambient import AmbientTracker
+from nbrewind.state.files import FileTracker
+from nbrewind.state.modules import LocalModules
+from nbrewind.state.rng import PythonRandom
+from nbrewind.state.sharing import Sharing
+from nbrewind.testing.oracle import compare
+from nbrewind_analysis.table import Closure, VersionTable
+from nbrewind_kernels.live import LiveNamespace
+
+Remove = Callable[[pytest.MonkeyPatch], None]
+GUARDS: dict[str, tuple[Remove, list[str], list[str], dict[str, Any]]] = {}
+
+
+def guard(before: list[str], after: list[str], **options: Any) -> Callable[[Remove], Remove]:
+    """Register how a guard is taken away, and a notebook and edit that need it."""
+
+    def register(remove: Remove) -> Remove:
+        GUARDS[remove.__name__.replace("_", " ").strip()] = remove, before, after, options
+        return remove
+
+    return register
+
+
+@guard(["a = [1]", "b = a", "a.append(2)", "b"], ["a = [1]", "b = a", "a.append(3)", "b"])
+def _alias_detection(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Sharing, "_join", lambda self, one, other: None)
+
+
+@guard(
+    ["import numpy as np", "a = np.zeros(3)", "b = a[1:]", "a[2] = 1", "b.sum()"],
+    ["import numpy as np", "a = np.zeros(3)", "b = a[1:]", "a[2] = 2", "b.sum()"],
+)
+def _alias_detection_among_views(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Sharing, "_join", lambda self, one, other: None)
+
+
+@guard(["l = [1]", "l.append(2)", "l"], ["l = [1]", "l.append(3)", "l"])
+def _fingerprints(patch: pytest.MonkeyPatch) -> None:
+    whole = recording._find_changed
+
+    def unchanged(live: LiveNamespace, table: VersionTable, changes: recording.Changes) -> None:
+        whole(live, table, changes)
+        changes.changed = {name for name in changes.changed if name not in table}
+
+    patch.setattr(recording, "_find_changed", unchanged)
+
+
+@guard(
+    ["k = 1", "def f(): return k", "f()"],
+    ["k = 2", "def f(): return k", "f()"],
+)
+def _closure_over_functions(patch: pytest.MonkeyPatch) -> None:
+    def own_names_only(self: VersionTable, names: Any, *, dynamic: bool = False) -> Closure:
+        closure = Closure(dynamic=dynamic)
+        for name in names:
+            (closure.names if name in self else closure.absent).add(name)
+        return closure
+
+    patch.setattr(VersionTable, "closure", own_names_only)
+
+
+@guard(["x = max(1, 2)", "x"], ["max = min", "x = max(1, 2)", "x"])
+def _absent_names(patch: pytest.MonkeyPatch) -> None:
+    whole = VersionTable.closure
+
+    def present_only(self: VersionTable, names: Any, *, dynamic: bool = False) -> Closure:
+        closure = whole(self, names, dynamic=dynamic)
+        closure.absent.clear()
+        return closure
+
+    patch.setattr(VersionTable, "closure", present_only)
+
+
+@guard(
+    ["a = [1]", "b = [1]", "a.append(2)", "b"],
+    ["a = [1]", "b = a", "a.append(2)", "b"],
+)
+def _former_groups(patch: pytest.MonkeyPatch) -> None:
+    whole = validity._sharing_mismatches
+
+    def without_former(record: Any, table: VersionTable) -> Any:
+        return [r for r in whole(record, table) if "share it now" not in r.detail]
+
+    patch.setattr(validity, "_sharing_mismatches", without_former)
+
+
+@guard(
+    ["a = [1]", "b = [1]", "a += [2]", "b"],
+    ["a = [1]", "b = a", "a += [2]", "b"],
+)
+def _co_variables_read_and_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recording, "_read_and_lost", lambda table, touch, lost: [])
+
+
+@guard(
+    ["a = [1]", "b = [1]", "a is b"],
+    ["a = [1]", "b = a", "a is b"],
+)
+def _sharing_among_names_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(VersionTable, "sharing", lambda self, names: {})
+
+
+@guard(
+    ["import random", "random.seed(1)", "x = random.random()", "x"],
+    ["import random", "random.seed(2)", "x = random.random()", "x"],
+)
+def _tracking_of_random_numbers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PythonRandom, "peek", lambda self: "still")
+
+
+@guard(
+    ["import random", "random.seed(1)", "x = random.random()"],
+    ["import random", "random.seed(1)", "x = [random.random()]"],
+)
+def _putting_generators_in_place(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AmbientTracker, "set", lambda self, provider, version, state: True)
+
+
+@guard(
+    ["open('d.txt').read()"],
+    ["open('d.txt').read()"],
+    files={"d.txt": "1"},
+    edited_files={"d.txt": "2"},
+)
+def _tracking_of_files(patch: pytest.MonkeyPatch) -> None:
+    whole = FileTracker.end
+
+    def nothing(self: FileTracker) -> Any:
+        found = whole(self)
+        found.accesses.clear()
+        return found
+
+    patch.setattr(FileTracker, "end", nothing)
+
+
+@guard(
+    [
+        "import pathlib",
+        "pathlib.Path('o.txt').write_text('1')",
+        "pathlib.Path('o.txt').read_text()",
+    ],
+    [
+        "import pathlib",
+        "pathlib.Path('o.txt').write_text('2')",
+        "pathlib.Path('o.txt').read_text()",
+    ],
+)
+def _tracking_of_files_between_cells(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(validity, "_file_mismatches", lambda record, now: [])
+
+
+@guard(
+    ["import mod", "mod.f()"],
+    ["import mod", "mod.f()"],
+    files={"mod.py": "def f(): return 1"},
+    edited_files={"mod.py": "def f(): return 2"},
+)
+def _digests_of_modules(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalModules, "reach", lambda self, names: [])
+
+
+@guard(
+    ["def f(): return 1", "def g(): return f()", "g()"],
+    ["def f(): return 2", "def g(): return f()", "g()"],
+)
+def _versions_of_functions(patch: pytest.MonkeyPatch) -> None:
+    whole = VersionTable.own
+
+    def own(self: VersionTable, name: str) -> Version:
+        return "same" if name in ("f", "g") or name.startswith("@") else whole(self, name)
+
+    patch.setattr(VersionTable, "own", own)
+
+
+@guard(
+    ["l = [3]", "def f():\n    l.append(1)", "f()", "l"],
+    ["l = [3]", "def f():\n    l.append(2)", "f()", "l"],
+)
+def _a_look_at_what_functions_reach(patch: pytest.MonkeyPatch) -> None:
+    whole = recording.look_at_changes
+
+    def shallow(live: Any, table: Any, touch: recording.Touch, hidden: Any) -> Any:
+        touch = recording.Touch(
+            frozenset(), touch.may_store, touch.must_store, touch.must_delete, False
+        )
+        return whole(live, table, touch, hidden)
+
+    import nbrewind_kernels.engine as engine
+
+    patch.setattr(engine, "look_at_changes", shallow)
+
+
+@guard(["5", "x = 1", "y = [_]"], ["6", "x = 1", "y = [_]"])
+def _results_of_earlier_cells(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(validity.Situation, "_result_version", lambda self, name: "same")
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("name", GUARDS)
+def test_a_replay_is_right_with(name: str, root: Path) -> None:
+    _, before, after, options = GUARDS[name]
+    compare(before, after, root, **options)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("name", GUARDS)
+def test_a_replay_is_wrong_without(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, before, after, options = GUARDS[name]
+    remove(monkeypatch)
+    with pytest.raises(AssertionError):
+        compare(before, after, root, **options)
