@@ -13,7 +13,7 @@ from nbrewind_analysis.book import Entry, RecordBook
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint, Choice, choose
 from nbrewind_analysis.reach import reach
-from nbrewind_analysis.validity import EnvironmentPolicy, Situation
+from nbrewind_analysis.validity import RESULT_NAMES, EnvironmentPolicy, Situation
 
 _UNKNOWN = "u"
 """First character of the version of a value that a cell yet to run will make."""
@@ -36,6 +36,8 @@ class Step:
     choice: Choice
     needs: dict[str, ObjectId] = field(default_factory=dict)
     """Names it may read that are not stored → the record that makes them."""
+    results: frozenset[int] = frozenset()
+    """Cells whose results it reads that are not stored."""
 
     @property
     def entry(self) -> Entry | None:
@@ -63,6 +65,7 @@ def foresee(
     situation = now.copy()
     used: set[ObjectId] = set()
     steps: list[Step] = []
+    shown: list[int] = []
     for index, planned in enumerate(plan):
         cell = planned.cell
         reached = reach(cell, situation.table)
@@ -73,6 +76,7 @@ def foresee(
             and group.manifest is None
             and group.producer
         }
+        results = _results_read(cell, situation, shown)
         choice = choose(
             book,
             cell.source,
@@ -86,13 +90,45 @@ def foresee(
         if choice.entry is None:
             status = "may-run" if _rests_on_unknown(choice, situation) else "would-run"
             _assume_run(situation, choice, cell, index)
+            if len(situation.results) > len(shown):
+                shown.append(index)
         else:
             used.add(choice.entry.id)
             situation.apply(choice.entry.record)
+            if len(situation.results) > len(shown):
+                shown.append(index)
             if planned.force or (forced and index in forced):
                 status = "would-run"
-        steps.append(Step(status, choice, needs))
+        steps.append(Step(status, choice, needs, results))
     return steps
+
+
+def _results_read(cell: Cell, now: Situation, shown: list[int]) -> frozenset[int]:
+    """Positions of cells whose results a cell reads and which are not stored by value."""
+    found: set[int] = set()
+    for name in cell.names.results:
+        if name in now.table or now.is_plain_result(name):
+            continue
+        if name in RESULT_NAMES:
+            found.update(shown[-len(name) :][:1])
+        else:
+            found.update(shown)
+    return frozenset(found)
+
+
+def _mutations(steps: list[Step], maker: int, reader: int) -> list[int]:
+    """Cells between that change in place what the maker's result is another name of."""
+    entry = steps[maker].entry
+    result = entry.record.result if entry is not None else None
+    if result is None or not result.alias:
+        return []
+    found = []
+    for index in range(maker + 1, reader):
+        later = steps[index].entry
+        writes = later.record.writes if later is not None else None
+        if writes is not None and result.alias in set(writes.written) - set(writes.rebound):
+            found.append(index)
+    return found
 
 
 def must_run(
@@ -118,6 +154,10 @@ def must_run(
                 maker = makers.get(producer)
                 if maker is not None and maker < index:
                     found.setdefault(maker, Reason("not-stored", _shown(name), "it is needed"))
+            for maker in steps[index].results:
+                found.setdefault(maker, Reason("not-stored", "_", "its result is needed"))
+                for later in _mutations(steps, maker, index):
+                    found.setdefault(later, Reason("not-stored", "_", "it changes that result"))
         if running:
             for index, step in enumerate(steps[: running[-1]]):
                 others = step.entry.record.effects.others if step.entry is not None else ()
@@ -201,6 +241,8 @@ def _assume_run(now: Situation, choice: Choice, cell: Cell, index: int) -> None:
     now.table.drop(cell.names.definite_deletes)
     for name, variable in variables.items():
         now.table.put(Group({name: variable}))
+    if previous is not None and previous.result is not None:
+        now.results.append(previous.result)
     if previous is not None:
         for access in previous.ambient:
             if access.write is not None:

@@ -32,7 +32,7 @@ def reach(cell: Cell, table: VersionTable) -> Reach:
     older one that looks it up; then what it loads counts as well.
     """
     names = cell.names
-    seeds = set(names.reads)
+    seeds = set(names.reads) | {name for name in names.results if name in table}
     stores = set(names.stores) | set(names.deletes)
     dynamic = names.dynamic
     waiting = dict(names.latent)

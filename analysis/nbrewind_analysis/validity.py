@@ -85,8 +85,20 @@ class Situation:
             return self.surroundings.file(path, recorded)
         return PRESENT if recorded == PRESENT and known != ABSENT else known
 
-    def result_version(self, name: str) -> Version:
-        """Version of `_`, `__` or `___`."""
+    def version(self, name: str) -> Version:
+        """Version of a name; `_`, `__` and `___` are results unless the notebook binds them."""
+        if name in RESULT_NAMES and name not in self.table:
+            return self._result_version(name)
+        return self.table.own(name)
+
+    def is_plain_result(self, name: str) -> bool:
+        """Whether a result is a value nobody can change, or there is none."""
+        if name not in RESULT_NAMES:
+            return False
+        result = self.results[-len(name)] if len(self.results) >= len(name) else None
+        return result is None or result.value is not None
+
+    def _result_version(self, name: str) -> Version:
         back = len(name)
         if len(self.results) < back:
             return ABSENT
@@ -145,12 +157,12 @@ def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
     reasons = []
     table = now.table
     for name, recorded in record.reads.versions.items():
-        current = now.result_version(name) if name in RESULT_NAMES else table.own(name)
+        current = now.version(name)
         if current == recorded or (recorded == PRESENT and current != ABSENT):
             continue
         if (
             ABSENT not in (current, recorded)
-            and name not in RESULT_NAMES
+            and name in table
             and now.surroundings.equivalent(record, name, table)
         ):
             continue

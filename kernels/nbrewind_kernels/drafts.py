@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -18,6 +19,11 @@ from nbrewind_analysis.validity import Situation
 from nbrewind_kernels.observers import Observed, Observers
 from nbrewind_kernels.ports import CellOutcome, Shell
 from nbrewind_kernels.recording import Changes, Touch
+
+_INPUTS = re.compile(r"In|_ih|_i+|_i\d+")
+"""Names of the texts of other cells."""
+
+_RESULTS = frozenset({"_", "__", "___", "Out", "_oh", "In", "_ih"})
 
 
 @dataclass(slots=True)
@@ -87,12 +93,28 @@ def draft_record(
         environment=accesses.environment,
         status=outcome.status,
         error=outcome.error,
-        flags=tuple(sorted(outcome.flags | observed.flags)),
+        flags=tuple(sorted(outcome.flags | observed.flags | _flags(running, before))),
         cpu_seconds=observed.cpu_seconds,
         peak_bytes=observed.peak_bytes,
     )
     patches = observers.patches(draft.effects, draft.packages, before.ambient, draft.recipe())
     return msgspec.structs.replace(draft, ambient=(*draft.ambient, *patches))
+
+
+def _flags(running: RunningCell, before: Situation) -> set[str]:
+    """What cannot be told from the names a cell reads.
+
+    A result that can be changed may be anything's alias, and the texts of other cells are
+    no inputs: such a cell runs every time.
+    """
+    cell = running.cell
+    if cell.names.raw_text and any(map(_INPUTS.fullmatch, cell.raw_identifiers)):
+        return {"untracked"}
+    if running.reached.everything and cell.names.strings & _RESULTS:
+        return {"untracked"}
+    results = cell.names.results
+    safe = all(name in before.table or before.is_plain_result(name) for name in results)
+    return set() if safe else {"untracked"}
 
 
 def _reads(running: RunningCell, changes: Changes, before: Situation) -> Reads:
@@ -106,7 +128,7 @@ def _reads(running: RunningCell, changes: Changes, before: Situation) -> Reads:
     for name in running.cell.names.deletes:
         versions.setdefault(name, PRESENT if name in table else table.own(name))
     for name in running.cell.names.results:
-        versions[name] = before.result_version(name)
+        versions[name] = before.version(name)
     manifests, producers = _origins(versions, before)
     return Reads(
         versions=versions,

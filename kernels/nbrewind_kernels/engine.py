@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +50,8 @@ from nbrewind_kernels.virtual import VirtualState
 
 log = logging.getLogger(__name__)
 
+_FIRST_WORD = re.compile(r"\s*([^\W\d]\w*)")
+
 Mode = Literal["audit", "replay"]
 
 
@@ -75,7 +79,7 @@ class Engine:
         self.observers = Observers(root, store, self.surroundings.modules)
         self.journal = Journal(store, self.book, root, notebook, self.warn)
         self.virtual = VirtualState(self.observers, root, store, self.now, self.warn)
-        self.results = RecordedResults(shell.user_ns)
+        self.results = RecordedResults(shell)
         self.remaker = Remaker(self)
         self.notebook = notebook
         self._ordinal = 0
@@ -83,6 +87,8 @@ class Engine:
         self._plan: list[PlannedCell] = []
         self._must_run: dict[int, Reason] = {}
         self._running: RunningCell | None = None
+        # Two callables, because results are cached by callable.
+        self._transforms = {True: partial(shell.transform), False: partial(shell.transform)}
         self._lost = False
         """Something of ours failed: versions and values may disagree, so nothing is reused."""
         self.hidden = shell.hidden_names()
@@ -150,10 +156,15 @@ class Engine:
         """Names that exist but are not loaded."""
         return frozenset(name for name in self.live.lazy if not name.startswith("@"))
 
+    def settle(self) -> None:
+        """Wait until every record so far is durable."""
+        self.journal.settle()
+
     def close(self) -> None:
         """Bring files up to date and end the session."""
         self.virtual.settle_files()
         self.observers.close()
+        self.settle()
 
     # -- deciding ---------------------------------------------------------------------------
 
@@ -216,6 +227,7 @@ class Engine:
             return None
         self._used.add(entry.id)
         self._unload_for(record)
+        self.results.note_rebound((*record.writes.rebound, *record.writes.deleted))
         self.now.apply(record)
         self.virtual.apply(record)
         self.remaker.note_reused(entry)
@@ -299,7 +311,9 @@ class Engine:
         self, running: RunningCell, outcome: CellOutcome, observed: Observed, seconds: float
     ) -> tuple[Entry, Changes]:
         table, completed = self.now.table, outcome.status == "ok"
+        self.hidden = self.shell.hidden_names()
         changes = look_at_changes(self.live, table, touch_of(running, completed), self.hidden)
+        self.results.note_rebound(changes.rebound | changes.deleted)
         draft = draft_record(
             running, outcome, observed, changes, self.now, self.observers, self.shell
         )
@@ -372,7 +386,24 @@ class Engine:
             log.warning(message)
 
     def _analyse(self, source: str) -> Cell:
-        return analyse_cell(source, self.shell.transform, self.shell.compile_flags())
+        """What can be told from a cell's text.
+
+        IPython takes a line such as `ls x` for a magic unless `ls` is a variable, so names
+        that are not loaded are given a stand-in meanwhile.
+        """
+        flags = self.shell.compile_flags()
+        first = _FIRST_WORD.match(source)
+        if first is None or "\n" in source.strip():
+            return analyse_cell(source, self.shell.transform, flags)
+        name = first[1]
+        if name not in self.live.lazy:
+            known = name in self.shell.user_ns
+            return analyse_cell(source, self._transforms[known], flags)
+        self.shell.user_ns[name] = None
+        try:
+            return analyse_cell(source, self._transforms[True], flags)
+        finally:
+            del self.shell.user_ns[name]
 
     def _hint(self, request: CellRequest, ordinal: int) -> CellHint:
         cell = self._analyse(request.source)

@@ -18,6 +18,7 @@ loaded that it may see.
 from __future__ import annotations
 
 import atexit
+import random
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -116,6 +117,15 @@ class RewindKernel(_Base):  # type: ignore[misc]
             self.cells.tell("watch outputs", error)
         atexit.register(self.cells.close, 5.0)
         super().start()
+
+    @property
+    def banner(self) -> str:
+        """IPython's banner; it draws its tip at random, which is not the notebook's affair."""
+        state = random.getstate()
+        try:
+            return str(super().banner)
+        finally:
+            random.setstate(state)
 
     def make_engine(self, shell: Shell, location: Location) -> CellEngine:
         """The engine of this kernel."""

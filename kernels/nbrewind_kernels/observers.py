@@ -23,7 +23,7 @@ from nbrewind.model.records import (
     SessionEffects,
     Uses,
 )
-from nbrewind.model.versions import Version, content_version
+from nbrewind.model.versions import ENTROPY, Version, content_version
 from nbrewind.state.ambient import AmbientTracker, Moved
 from nbrewind.state.effects import EffectTracker
 from nbrewind.state.entities import MAIN
@@ -94,10 +94,13 @@ class Observers:
         self.modules = modules
         self._before: dict[str, Version] = {}
         self._threads: set[int] = set()
+        self._touched: set[str] = set()
+        """Ambient state that a cell, run or reused, has moved."""
         self._cpu = 0.0
 
     def begin(self, *, thorough: bool) -> None:
         """A cell is about to run."""
+        self._forgive_moves_outside_cells()
         self._before = self.ambient.begin()
         self._threads = {id(thread) for thread in threading.enumerate()}
         self.effects.begin(thorough)
@@ -110,12 +113,28 @@ class Observers:
         files = self.files.end()
         effects = self.effects.end()
         moved = self.ambient.end()
+        self._touched.update(move.provider for move in moved)
         self.modules.notice()
         flags = set(files.flags)
         if any(self._is_left_over(thread) for thread in threading.enumerate()):
             flags.add("threads")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return Observed(moved, self._before, files.accesses, effects, frozenset(flags), cpu, peak)
+
+    def _forgive_moves_outside_cells(self) -> None:
+        """A generator the notebook has not touched is still at its start.
+
+        Kernels draw from it too: IPython picks a tip for its banner.
+        """
+        for name, version in self.ambient.versions().items():
+            provider = self.ambient.providers[name]
+            if provider.kind == "rng" and version != ENTROPY and name not in self._touched:
+                self.ambient.set(name, ENTROPY, provider.capture())
+
+    def put(self, provider: str, version: Version, state: bytes | None) -> bool:
+        """Put the state in force that a reused cell left; returns whether that worked."""
+        self._touched.add(provider)
+        return self.ambient.set(provider, version, state)
 
     def close(self) -> None:
         """End the session."""
@@ -220,7 +239,7 @@ class Observers:
                     yield AmbientAccess(name, before)
             elif move is not None:
                 yield AmbientAccess(name, before, move.after, move.state)
-            elif cell.names.calls and _consults(provider, packages, attributes):
+            elif _consults(provider, packages, attributes):
                 yield AmbientAccess(name, before)
 
     def _is_left_over(self, thread: threading.Thread) -> bool:

@@ -32,6 +32,9 @@ class Shell(Protocol):
     def registries(self) -> Mapping[str, int | str]:
         """A cheap digest of each registry a cell may change (`magics`, `events`, …)."""
 
+    def put_result(self, age: int, value: Any) -> None:
+        """Put a reused cell's result where results are kept; `age` 1 is `_`, 2 is `__`."""
+
     def run_quietly(self, source: str) -> CellOutcome:
         """Run a cell's source with nothing shown, stored in history or counted."""
 
@@ -110,6 +113,9 @@ class CellEngine(Protocol):
 
     def lazy_names(self) -> frozenset[str]:
         """Names that exist but are not loaded."""
+
+    def settle(self) -> None:
+        """Wait until every record so far is durable; called without a cell running or with one."""
 
     def close(self) -> None:
         """Bring files up to date and end the session."""

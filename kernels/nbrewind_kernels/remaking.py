@@ -188,7 +188,7 @@ class Remaker:
             if is_entity_name(name):
                 self._need_entity(name, current, reads.manifests.get(name))
             elif name in reads.manifests:
-                self._load_into(inputs, reads.manifests[name], reads.versions)
+                self._load_into(inputs, reads.manifests[name], reads.manifests)
             else:
                 self._remake_into(inputs, name, record)
         missing = [n for n in wanted if n not in inputs and not is_entity_name(n)]
@@ -213,7 +213,7 @@ class Remaker:
         engine.live.lazy.update(n for n in group.variables if is_entity_name(n))
 
     def _load_into(
-        self, inputs: dict[str, Any], manifest: ObjectId, versions: dict[str, Version]
+        self, inputs: dict[str, Any], manifest: ObjectId, wanted: dict[str, ObjectId]
     ) -> None:
         live = self._engine.live
 
@@ -227,7 +227,7 @@ class Remaker:
         restore = Restore(live.namespace, live.entities, need)
         names, values = load_manifest(live.store, manifest, restore)
         for name, value in zip(names, values, strict=True):
-            if name in versions and not is_entity_name(name):
+            if wanted.get(name) == manifest and not is_entity_name(name):
                 inputs[name] = value
 
     def _remake_into(self, inputs: dict[str, Any], name: str, record: ExecutionRecord) -> None:
@@ -237,7 +237,7 @@ class Remaker:
             raise NotRestorable(f"the record that made {name} is gone")
         values, _ = self.run_again(earlier)
         for other, value in values.items():
-            if other in record.reads.versions:
+            if record.reads.producers.get(other) == producer and other not in inputs:
                 inputs[other] = value
 
     def _set_generators(self, record: ExecutionRecord) -> None:

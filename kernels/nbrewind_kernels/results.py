@@ -15,7 +15,7 @@ from nbrewind.model.records import ExecutionRecord, Result
 from nbrewind.model.versions import content_version, lineage_version
 from nbrewind.state.capture import ATOMS
 from nbrewind_analysis.book import Entry
-from nbrewind_kernels.ports import CellOutcome
+from nbrewind_kernels.ports import CellOutcome, Shell
 from nbrewind_kernels.recording import Changes
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ _LARGEST = 64 * 1024
 class RecordedResults:
     """The results of reused cells that IPython does not know of."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self._namespace = namespace
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
         self._recent: list[Entry | None] = []
-        """For each result so far the record it was reused from; None if its cell ran."""
+        """For each result so far the record it was reused from; None if it is in place."""
+        self._stale: set[int] = set()
+        """Places of results whose alias was bound anew since."""
 
     def result_of(
         self, outcome: CellOutcome, draft: ExecutionRecord, changes: Changes
@@ -46,7 +48,7 @@ class RecordedResults:
                 return Result(content_version("result", raw), value=raw)
         version = lineage_version(draft.recipe(), "_")
         for name in changes.dumps:
-            if self._namespace.get(name) is value:
+            if self._shell.user_ns.get(name) is value:
                 return Result(version, alias=name)
         return Result(version)
 
@@ -60,23 +62,46 @@ class RecordedResults:
             return None, False
         return pickle.loads(result.value), True
 
+    def note_rebound(self, names: Iterable[str]) -> None:
+        """Names are bound to other objects now: results are not what they are any more."""
+        gone = frozenset(names)
+        for place, entry in enumerate(self._recent):
+            result = None if entry is None else entry.record.result
+            if result is not None and result.alias in gone:
+                self._stale.add(place)
+
     def materialise(self, names: Iterable[str], engine: Engine) -> None:
-        """Put results that code is about to read where IPython keeps them."""
-        for name in sorted(names, key=len, reverse=True):
-            if set(name) != {"_"} or len(name) > len(self._recent):
+        """Put results that code is about to read where IPython keeps them.
+
+        Args:
+            names: which of `_`, `__`, `___`, `Out`, … the code reads; the latter need all.
+            engine: loads values, and runs cells again.
+        """
+        wanted = list(names)
+        if not wanted:
+            return
+        ages = [len(name) for name in wanted if set(name) == {"_"}]
+        if len(ages) < len(wanted):
+            ages = list(range(1, len(self._recent) + 1))
+        for age in sorted(ages, reverse=True):
+            place = len(self._recent) - age
+            entry = self._recent[place] if place >= 0 else None
+            if entry is None:
                 continue
-            entry = self._recent[-len(name)]
-            if entry is None or entry.record.result is None:
-                continue
-            result = entry.record.result
-            if result.value is not None:
-                self._namespace[name] = pickle.loads(result.value)
-            elif result.alias and result.alias in engine.now.table:
-                engine.materialise(frozenset({result.alias}))
-                self._namespace[name] = self._namespace.get(result.alias)
+            found, value = self._value(entry, place, engine)
+            if found:
+                self._shell.put_result(age, value)
+                self._recent[place] = None
             else:
-                found, value = engine.remaker.result_of(entry.record)
-                if found:
-                    self._namespace[name] = value
-                else:
-                    engine.warn(f"the result {name} of a reused cell cannot be made again")
+                engine.warn("the result of a reused cell cannot be made again; run that cell")
+
+    def _value(self, entry: Entry, place: int, engine: Engine) -> tuple[bool, Any]:
+        result = entry.record.result
+        if result is None:
+            return False, None
+        if result.value is not None:
+            return True, pickle.loads(result.value)
+        if result.alias in engine.now.table and place not in self._stale:
+            engine.materialise(frozenset({result.alias}))
+            return True, self._shell.user_ns.get(result.alias)
+        return engine.remaker.result_of(entry.record)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import io
+import logging
+import sys
+from typing import Literal, TextIO
 
 from nbrewind_kernels.location import Location
 from nbrewind_kernels.ports import CellEngine, Shell
@@ -12,6 +15,8 @@ def start_engine(shell: Shell, mode: Literal["audit", "replay"], location: Locat
     """The engine for one session at one place."""
     from nbrewind_kernels.engine import make_engine
 
+    keep_logs_out_of_cells()
+
     return make_engine(
         shell,
         mode=mode,
@@ -20,3 +25,24 @@ def start_engine(shell: Shell, mode: Literal["audit", "replay"], location: Locat
         store=location.store,
         env_policy=location.env_policy,
     )
+
+
+def keep_logs_out_of_cells() -> None:
+    """Send this package's logs to the process's own stderr, past what cells print.
+
+    ipykernel puts whatever reaches `sys.stderr`, or even its descriptor, into the output
+    of the running cell; it keeps a copy of the real descriptor.
+    """
+    stream: TextIO | None
+    real = getattr(sys.stderr, "_original_stdstream_copy", None)
+    if real is None:
+        stream = sys.__stderr__
+    else:
+        stream = io.TextIOWrapper(io.FileIO(real, "w", closefd=False), write_through=True)
+    handler = logging.NullHandler() if stream is None else logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("[%(name)s] %(levelname)s %(message)s"))
+    for package in ("nbrewind", "nbrewind_kernels", "nbrewind_analysis"):
+        logger = logging.getLogger(package)
+        if not logger.handlers:
+            logger.addHandler(handler)
+            logger.propagate = False

@@ -71,7 +71,7 @@ class VirtualState:
             self._start_generators(book, notebook)
         waiting, self._ambient = self._ambient, {}
         for provider, (version, state) in waiting.items():
-            if not self._observers.ambient.set(provider, version, state):
+            if not self._observers.put(provider, version, state):
                 self._warn(f"{provider} could not be put into the state a reused cell left it in")
         self.settle_files()
 

@@ -34,13 +34,13 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "pandas.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.indexes.base.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.generic.NDFrame": "nbrewind.state.frames:reduce_frame",
+    "_io._IOBase": "nbrewind.state.closed_files:reduce_file",
     "numpy.memmap": "nbrewind.state.arrays:refuse_memmap",
 }
 """Codecs for a type and all derived from it."""
 
 _NOT_STORABLE = frozenset(
     {
-        "_io._IOBase",
         "io.IOBase",
         "builtins.generator",
         "builtins.coroutine",
@@ -63,6 +63,7 @@ _NOT_STORABLE = frozenset(
         "builtins.dict_itemiterator",
         "builtins.callable_iterator",
         "builtins.frame",
+        "builtins.memoryview",
         "builtins.traceback",
         "functools._lru_cache_wrapper",
         "threading.Thread",

@@ -69,9 +69,15 @@ def machine_folders(root: Path) -> tuple[str, ...]:
     return (*sorted(held), stand_in)
 
 
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+"""Where packages are installed, also outside this interpreter's prefix."""
+
+
 def is_library_file(path: str, root: Path) -> bool:
     """Whether a source file belongs to the interpreter or an installed package."""
-    return path.startswith(library_folders(root))
+    return path.startswith(library_folders(root)) or not _PACKAGE_FOLDERS.isdisjoint(
+        path.split(os.sep)
+    )
 
 
 def _holds(folder: str, root: Path) -> bool:

@@ -87,6 +87,8 @@ def _parts(
     if isinstance(obj, types.CodeType):
         seen.codes.append(code_uses(obj))
         return []
+    if isinstance(obj, memoryview):
+        return [obj.obj]
     parts = gc.get_referents(obj)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(obj, numpy.ndarray):

@@ -16,6 +16,7 @@ import msgspec
 from nbrewind.model.records import OutputMessage
 from nbrewind_kernels.ports import CellOutcome
 
+_RESULTS = ("_", "__", "___")
 _HIDDEN = frozenset({"_", "__", "___", "Out", "In"})
 
 
@@ -25,11 +26,13 @@ class PlainShell:
     def __init__(self) -> None:
         self.module = types.ModuleType("__main__")
         self.module.__dict__["__builtins__"] = __builtins__
+        self._last: Any = None
         self.user_ns: dict[str, Any] = self.module.__dict__
 
     def hidden_names(self) -> frozenset[str]:
         """Names that are the shell's."""
-        return _HIDDEN
+        own = self._last is self.user_ns.get("_", self._last)
+        return _HIDDEN if own else _HIDDEN - {"_"}
 
     @staticmethod
     def transform(source: str) -> str:
@@ -43,6 +46,11 @@ class PlainShell:
     def registries(self) -> Mapping[str, int | str]:
         """There is nothing to register with."""
         return {}
+
+    def put_result(self, age: int, value: Any) -> None:
+        """Only `_`, `__` and `___` are kept here."""
+        if age <= len(_RESULTS):
+            self.user_ns[_RESULTS[age - 1]] = value
 
     def run_quietly(self, source: str) -> CellOutcome:
         """Run a cell and show nothing."""
@@ -60,7 +68,7 @@ class PlainShell:
                     for older, newer in (("___", "__"), ("__", "_")):
                         if newer in self.user_ns:
                             self.user_ns[older] = self.user_ns[newer]
-                    self.user_ns["_"] = result
+                    self.user_ns["_"] = self._last = result
             except BaseException as problem:
                 text = "".join(traceback.format_exception_only(problem)).strip()
                 return CellOutcome("error", error=text, outputs=(*_printed(stream), *outputs))

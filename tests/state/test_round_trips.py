@@ -151,6 +151,11 @@ CASES: dict[str, tuple[str, str]] = {
         "import operator; a=operator.itemgetter(1); b=len; c=str.upper; d=[].append.__class__",
         "a([1,2])==2 and b is len and c('x')=='X'",
     ),
+    "closed files": (
+        "import os\nwith open(os.devnull) as f: pass\nwith open(os.devnull,'rb') as b: pass\n"
+        "w=open(os.devnull,'w'); w.close()",
+        "f.closed and f.name==os.devnull and f.mode=='r' and b.closed and b.mode=='rb' and w.mode=='w'",
+    ),
     "modules": ("import json, os.path as p", "json.dumps(1)=='1' and p.join('a','b')"),
     "arrays of the standard library": ("import array; a=array.array('d',[1.0])", "a[0]==1.0"),
     "numpy": (
