@@ -32,6 +32,8 @@ class _Walk:
         kind = type(value)
         if kind in _ATOMS:
             return kind.__name__, repr(value)
+        if kind.__module__ == "numpy" and not hasattr(kind, "resize"):
+            return kind.__name__, repr(value)
         if kind is frozenset:
             return "frozenset", sorted(repr(self.describe(item)) for item in value)
         if kind is tuple:
@@ -50,6 +52,7 @@ class _Walk:
         return kind.__qualname__, number, self._parts(value)
 
     def _parts(self, value: Any) -> Any:
+        kind = type(value)
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, types.MethodType):
@@ -64,8 +67,7 @@ class _Walk:
             return [self.describe(part) for part in (value.func, value.args, value.keywords)]
         if isinstance(value, (list, dict, set, frozenset, tuple, deque)):
             return [self._container(value), self._state(value)]
-        array = getattr(value, "__array_interface__", None)
-        if array is not None and hasattr(value, "tobytes"):
+        if kind.__name__ == "ndarray":
             return self._array(value)
         state = self._state(value)
         if state:
