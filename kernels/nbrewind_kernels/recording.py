@@ -89,7 +89,8 @@ def look_at_changes(
     touched = stored | doubtful | {n for n in touch.reached if live.is_loaded(n)}
     if touch.everything:
         touched |= set(present) | {n for n in table if live.is_loaded(n)}
-    for group in table.groups(touched | gone):
+    # Names that only shared with a name bound anew lose it and are otherwise as they were.
+    for group in table.groups((touched - stored) | ((stored | gone) & touch.reached)):
         touched |= {n for n in group.variables if live.is_loaded(n)}
     changes = Changes(live.examination(_in_use(table, stored | gone)))
     changes.rebound, changes.deleted, changes.doubtful = stored, gone, doubtful
@@ -215,4 +216,7 @@ def _joint_dump(live: LiveNamespace, names: tuple[str, ...], changes: Changes) -
         id(value): name for name, value in zip(names, values, strict=True) if is_entity_name(name)
     }
     dump = changes.exam.look_together(values, entities)
-    return None if dump.problem else dump
+    if dump.problem:
+        return None
+    changes.exam.find_leaves(dump)
+    return dump

@@ -24,11 +24,13 @@ from typing import Any
 from xxhash import xxh3_128
 
 from nbrewind.errors import NotStorable
+from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
+from nbrewind.state.nans import NanPickler, may_hold_nan
 from nbrewind.state.pickling import IMMUTABLE, Scope, StatePickler, merge_uses
 from nbrewind.state.walk import walk
-from nbrewind.store.leaves import LeafHasher
+from nbrewind.store.leaves import LeafHasher, LeafKeys, blob_digest
 
 ATOMS = (int, float, bool, type(None), complex, str, bytes)
 """Exact types whose values hold nothing else."""
@@ -73,8 +75,6 @@ class Dump:
     uses: Uses = field(default_factory=Uses)
     entities: dict[str, Any] = field(default_factory=dict)
     """Live functions and classes of the notebook that the value refers to."""
-    objects: dict[int, int] = field(default_factory=dict)
-    """Mutable objects by id → position in the stream."""
     memory: list[tuple[int, int, int]] = field(default_factory=list)
     """(address, bytes, id of the owner) of memory captured as buffers."""
     fingerprint: bytes = b""
@@ -82,6 +82,17 @@ class Dump:
     problem: str = ""
     """Why the value cannot be stored; empty if it can."""
     alive: list[Any] = field(default_factory=list)
+    leaves: list[tuple[ObjectId, ...]] | None = None
+    """Ids of the leaves of each buffer, once the version was asked for."""
+    _pickler: StatePickler | None = None
+    _objects: dict[int, int] | None = None
+
+    @property
+    def objects(self) -> dict[int, int]:
+        """Mutable objects by id → position in the stream; worked out when first asked for."""
+        if self._objects is None:
+            self._objects = {} if self._pickler is None else _mutable_objects(self._pickler)
+        return self._objects
 
     @property
     def size(self) -> int:
@@ -95,7 +106,8 @@ class Examination:
     def __init__(self, scope: Scope, hasher: LeafHasher) -> None:
         self._scope = scope
         self._hasher = hasher
-        self._buffer_prints: dict[tuple[int, int], bytes] = {}
+        self._keys: dict[tuple[int, int], LeafKeys] = {}
+        """Keys of the buffers seen so far, by address and bytes: each is hashed once."""
 
     def look(self, value: Any, entity: str = "") -> Dump:
         """Examine one value.
@@ -105,7 +117,7 @@ class Examination:
             entity: the entity id if `value` is to be captured as that entity.
         """
         kind = type(value)
-        if not entity and kind in ATOMS:
+        if not entity and kind in ATOMS and not (kind is float and value != value):
             stream = pickle.dumps((value,), 5)
             return Dump(kind.__name__, stream, fingerprint=xxh3_128(stream).digest())
         return self._pickle((value,), {id(value): entity} if entity else {}, _type_name(value))
@@ -116,21 +128,32 @@ class Examination:
 
     def version(self, dump: Dump) -> Version:
         """The content version of a value that can be stored."""
-        digests = [self._hasher.digest(buffer) for buffer in dump.buffers]
-        return content_version(dump.stream, *digests)
+        self.find_leaves(dump)
+        return content_version(dump.stream, *map(blob_digest, dump.leaves or ()))
+
+    def find_leaves(self, dump: Dump) -> None:
+        """Fill in `dump.leaves`; only bytes that were never seen before are hashed for it."""
+        if dump.leaves is None:
+            dump.leaves = [
+                self._hasher.leaves(buffer, self._keys_of(buffer)) for buffer in dump.buffers
+            ]
 
     def _pickle(self, values: tuple[Any, ...], entities: dict[int, str], kind: str) -> Dump:
         pickler = StatePickler(self._scope)
-        pickler.roots = entities
         try:
+            pickler.roots = entities
             pickler.dump(values)
+            if may_hold_nan(pickler.stream()):
+                pickler.unmark()
+                pickler = NanPickler(self._scope)
+                pickler.roots = entities
+                pickler.dump(values)
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as problem:  # user code runs in here and may raise anything
             return self._unstorable(values, entities, pickler, kind, problem)
         finally:
             pickler.unmark()
-        objects, alive = _mutable_objects(pickler)
         dump = Dump(
             kind,
             pickler.stream(),
@@ -138,9 +161,9 @@ class Examination:
             pickler.codes,
             pickler.uses(),
             pickler.entities,
-            objects,
             pickler.memory_roots,
-            alive=[alive, pickler.keep_alive, values],
+            alive=[pickler, values],
+            _pickler=pickler,
         )
         dump.fingerprint = self._fingerprint(dump)
         return dump
@@ -148,14 +171,18 @@ class Examination:
     def _fingerprint(self, dump: Dump) -> bytes:
         hasher = xxh3_128(dump.stream)
         for buffer in dump.buffers:
-            if not buffer.nbytes:
-                continue
-            key = (_address(buffer), buffer.nbytes)
-            digest = self._buffer_prints.get(key)
-            if digest is None:
-                digest = self._buffer_prints[key] = xxh3_128(buffer).digest()
-            hasher.update(digest)
+            for _, key in self._keys_of(buffer):
+                hasher.update(key)
         return hasher.digest()
+
+    def _keys_of(self, buffer: memoryview) -> LeafKeys:
+        if not buffer.nbytes:
+            return ()
+        place = (_address(buffer), buffer.nbytes)
+        keys = self._keys.get(place)
+        if keys is None:
+            keys = self._keys[place] = self._hasher.keys(buffer)
+        return keys
 
     def _unstorable(
         self,
@@ -184,16 +211,16 @@ class Examination:
             kind,
             uses=uses,
             entities=seen.entities,
-            objects=objects,
             problem=why or type(problem).__name__,
             alive=[seen, values],
+            _objects=objects,
         )
         if len(entities) == len(values) == 1 and isinstance(values[0], type):
             dump.fingerprint = _class_fingerprint(values[0])
         return dump
 
 
-def _mutable_objects(pickler: StatePickler) -> tuple[dict[int, int], Any]:
+def _mutable_objects(pickler: StatePickler) -> dict[int, int]:
     memo: dict[int, tuple[int, Any]] = pickler.memo.copy()
     by_value = pickler.by_value
     cache: dict[type, bool] = {}
@@ -207,7 +234,9 @@ def _mutable_objects(pickler: StatePickler) -> tuple[dict[int, int], Any]:
                 cache[kind] = mutable
         if mutable and key not in pickler.ignored:
             found[key] = position
-    return found, memo
+    if isinstance(pickler, NanPickler):
+        found.update((key, -1 - number) for key, (number, _) in pickler.nans.items())
+    return found
 
 
 def _is_mutable(obj: Any, by_value: set[int]) -> bool:

@@ -8,6 +8,7 @@ bytes that came out of a trusted, verified manifest get here (law L5).
 from __future__ import annotations
 
 import contextvars
+import io
 import marshal
 import pickle
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 from nbrewind.errors import NotRestorable
 from nbrewind.state.definitions import checked_code
 from nbrewind.state.entities import EntityTable
+from nbrewind.state.nans import load_nan
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -93,7 +95,7 @@ class Restore:
         self.codes, self.python, self._code_cache = codes, python, {}
         token = _current.set(self)
         try:
-            values = pickle.loads(stream, buffers=buffers)
+            values = _Unpickler(io.BytesIO(stream), buffers=buffers).load()
         except NotRestorable:
             raise
         except Exception as problem:
@@ -104,6 +106,18 @@ class Restore:
         if not isinstance(values, tuple):
             raise NotRestorable("the stream does not hold a tuple of values")
         return values
+
+
+class _Unpickler(pickle.Unpickler):
+    """Loads NaN floats by identity; everything else as pickle does."""
+
+    def __init__(self, file: io.BytesIO, buffers: Iterable[Any]) -> None:
+        super().__init__(file, buffers=buffers)
+        self._nans: dict[str, float] = {}
+
+    def persistent_load(self, pid: Any) -> float:
+        """The NaN that stands in this place."""
+        return load_nan(pid, self._nans)
 
 
 def _no_entity(entity: str) -> Any:

@@ -13,7 +13,15 @@ from nbrewind_analysis.book import RecordBook
 
 CASES: dict[str, tuple[str, str]] = {
     # name: (what the first cell makes, what must hold after a restore)
-    "numbers": ("a=1; b=2**70; c=-0.0; d=float('nan'); e=1j", "str(c)=='-0.0' and d!=d and b==2**70"),
+    "numbers": (
+        "a=1; b=2**70; c=-0.0; d=float('nan'); e=1j",
+        "str(c)=='-0.0' and d!=d and b==2**70",
+    ),
+    "nan by identity": (
+        "n=float('nan'); l=[n,1.0]; import math; m=[math.nan]; d={n:1}",
+        "n in l and d[n]==1 and math.nan in m and float('nan') not in l",
+    ),
+    "numpy's nan": ("import numpy as np; l=[np.nan]; d={np.nan:2}", "np.nan in l and d[np.nan]==2"),
     "texts": ("a='x'; b=b'y'; c=bytearray(b'z')", "(a, b, c) == ('x', b'y', bytearray(b'z'))"),
     "lone surrogate": ("a='\\ud800'", "a == '\\ud800'"),
     "none is a value": ("a=None", "a is None"),
@@ -164,7 +172,10 @@ CASES: dict[str, tuple[str, str]] = {
         "a[1,2]==5 and f.flags.f_contiguous and z.shape==() and e.shape==(0,3) and s[1]=='bc'"
         " and a.flags.owndata is False and f.flags.owndata and type(c) is np.float32",
     ),
-    "numpy owner owns its data": ("import numpy as np; a=np.arange(4)", "a.flags.owndata and a.base is None"),
+    "numpy owner owns its data": (
+        "import numpy as np; a=np.arange(4)",
+        "a.flags.owndata and a.base is None",
+    ),
     "numpy views": (
         "import numpy as np; a=np.arange(10.); v=a[2:5]; w=a.reshape(2,5).T; r=a[::-1]; d=a.view('i8')",
         "v.base is a and [a.__setitem__(2,99.), v[0]==99. and w[2,0]==99. and r[7]==99.][1]"
@@ -232,9 +243,7 @@ def test_restored_values_are_what_they_were(case: str, tmp_path: Path) -> None:
     store = MemoryStore()
     run_with_engine([made], "audit", store, tmp_path)
     (record,) = _records(store)
-    unstored = [
-        sorted(group.variables) for group in record.writes.groups if group.manifest is None
-    ]
+    unstored = [sorted(group.variables) for group in record.writes.groups if group.manifest is None]
     assert not unstored
     replay = run_with_engine([made, f"print(bool({holds}))"], "replay", store, tmp_path)
     assert [report.action for report in replay.reports] == ["reused", "executed"], replay.errors
