@@ -32,7 +32,7 @@ class _Walk:
         kind = type(value)
         if kind in _ATOMS:
             return kind.__name__, repr(value)
-        if kind.__module__ == "numpy" and not hasattr(kind, "resize"):
+        if any(base.__module__ == "numpy" and base.__name__ == "generic" for base in kind.__mro__):
             return kind.__name__, repr(value)
         if kind is frozenset:
             return "frozenset", sorted(repr(self.describe(item)) for item in value)
