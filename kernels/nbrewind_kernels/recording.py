@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import FormerGroup, Group, Uses, Variable
@@ -55,6 +56,8 @@ class Changes:
     """Co-variables that are new, changed or regrouped."""
     former: list[FormerGroup] = field(default_factory=list)
     sharing: Sharing | None = None
+    held: list[Any] = field(default_factory=list)
+    """Functions and classes looked at: perhaps nothing else keeps them from the collector."""
 
 
 def user_names(live: LiveNamespace, hidden: frozenset[str]) -> list[str]:
@@ -95,6 +98,11 @@ def look_at_changes(
     changes = Changes(live.examination(_in_use(table, stored | gone)))
     changes.rebound, changes.deleted, changes.doubtful = stored, gone, doubtful
     changes.former = _read_and_lost(table, touch, stored | gone)
+    for entity in filter(is_entity_name, [*touched]):
+        found = live.entities.get(entity)
+        if found is None:
+            touched.discard(entity)  # collected since it was found loaded
+        changes.held.append(found)
     _examine(live, table, touched - gone, changes)
     _find_changed(live, table, changes)
     if changes.changed or changes.rebound or changes.deleted:
