@@ -235,7 +235,6 @@ FILES = (
     "with open('{p}') as file: {v} = file.read()\ndel file",
     "import pathlib; pathlib.Path('{p}').write_text('{n}')",
     "import pathlib; {v} = pathlib.Path('{p}').read_text()",
-    "import pathlib; pathlib.Path('{p}').exists()",
     "import os; os.remove('{p}')",
     "import os; {v} = sorted(os.listdir())",
     "import os; os.makedirs('d', exist_ok=True)",
