@@ -12,6 +12,7 @@ from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import ExecutionRecord, Reads, SessionEffects
 from nbrewind.model.reports import CellReport
 from nbrewind.model.versions import PRESENT, Version
+from nbrewind.state.entities import is_entity_name
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint
 from nbrewind_analysis.reach import Reach
@@ -75,7 +76,7 @@ def draft_record(
         shell: the shell, after the run.
     """
     cell, hint = running.cell, running.hint
-    made = [changes.dumps[name].uses for name in changes.rebound if name in changes.dumps]
+    made = [changes.dumps[name].uses for name in changes.rebound if _counts(name, changes)]
     accesses = observers.accesses(cell, running.reached.closure, observed, shell.user_ns, made)
     draft = ExecutionRecord(
         source=cell.source,
@@ -99,6 +100,12 @@ def draft_record(
     )
     patches = observers.patches(draft.effects, draft.packages, before.ambient, draft.recipe())
     return msgspec.structs.replace(draft, ambient=(*draft.ambient, *patches))
+
+
+def _counts(name: str, changes: Changes) -> bool:
+    """Whether what a new value refers to was used already: a mere definition uses nothing."""
+    dump = changes.dumps.get(name)
+    return dump is not None and not (is_entity_name(name) and dump.type == "function")
 
 
 def _flags(running: RunningCell, before: Situation) -> set[str]:

@@ -67,6 +67,7 @@ class Observed:
             f"{PATCH}{_owner_name(namespace[root])}.{path}"
             for root, path in sorted(cell.names.attribute_stores)
             if _is_library_object(namespace.get(root))
+            and not f"{_owner_name(namespace[root])}.{path}".startswith(_PROVIDED)
         ]
         others = tuple(dict.fromkeys((*self.effects.others, *registries, *patches)))
         return msgspec.structs.replace(self.effects, others=others)
@@ -90,7 +91,7 @@ class Observers:
         excluded = [] if store is None else [Path(store.location)]
         self.ambient = AmbientTracker(root)
         self.files = FileTracker(root, excluded)
-        self.effects = EffectTracker()
+        self.effects = EffectTracker(root, self.ambient.imports)
         self.modules = modules
         self._before: dict[str, Version] = {}
         self._threads: set[int] = set()
@@ -119,7 +120,9 @@ class Observers:
         if any(self._is_left_over(thread) for thread in threading.enumerate()):
             flags.add("threads")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return Observed(moved, self._before, files.accesses, effects, frozenset(flags), cpu, peak)
+        # Folders that libraries make for themselves elsewhere are no affair of the cell's.
+        accesses = [a for a in files.accesses if not (a.directory and a.path.startswith("/"))]
+        return Observed(moved, self._before, accesses, effects, frozenset(flags), cpu, peak)
 
     def _forgive_moves_outside_cells(self) -> None:
         """A generator the notebook has not touched is still at its start.
@@ -138,6 +141,7 @@ class Observers:
 
     def close(self) -> None:
         """End the session."""
+        self.effects.close()
         self.ambient.close()
 
     def tidy(self, uses: Uses) -> Uses:
@@ -171,6 +175,7 @@ class Observers:
             reached.update(uses.modules)
         packages = {name.split(".")[0] for name in reached} - _PURE
         attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
+        attributes.update(_MAGICS[text] for text in cell.names.strings & _MAGICS.keys())
         local = tuple(self.modules.reach(reached))
         return Accesses(
             tuple(self._ambient(cell, packages, attributes, observed, namespace)),
@@ -257,6 +262,16 @@ _PURE = frozenset(
     | {"fractions", "heapq", "bisect", "statistics", "textwrap", "cmath", "numbers", "keyword"}
 )
 """Modules of the standard library that consult no ambient state."""
+
+
+_PROVIDED = (
+    *("os.environ", "sys.path", "matplotlib.rcParams", "matplotlib.pyplot.rcParams"),
+    *("pandas.options", "pandas.core.config_init", "decimal.", "warnings.filters"),
+)
+"""Attributes that are ambient state with a provider: setting one is no patch."""
+
+_MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcwd"}
+"""What magics consult, by their name."""
 
 
 def _in_reach(provider: Provider, packages: set[str]) -> bool:

@@ -203,14 +203,16 @@ class Remaker:
         present one is loaded again when something needs it.
         """
         engine = self._engine
-        engine.live.load([name], engine.now.table, self.remake)
+        if name in engine.now.table:
+            engine.live.load([name], engine.now.table, self.remake)
         if current:
             return
         group = engine.now.table.group(name)
-        if group is None or group.manifest is None or manifest is None:
+        if manifest is None or (group is not None and group.manifest is None):
             raise NotRestorable(f"{name[1:].split(':')[0]} was changed since its cell ran")
         self._load_into({}, manifest, {})
-        engine.live.lazy.update(n for n in group.variables if is_entity_name(n))
+        if group is not None:
+            engine.live.lazy.update(n for n in group.variables if is_entity_name(n))
 
     def _load_into(
         self, inputs: dict[str, Any], manifest: ObjectId, wanted: dict[str, ObjectId]

@@ -40,9 +40,17 @@ def library_folders(root: Path) -> tuple[str, ...]:
     folders.update(path for path in paths if path)
     folders.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
     folders.add(site.getusersitepackages())
+    folders.update(_own_packages())
     every = {os.path.normpath(folder) for folder in folders}
     every |= {os.path.realpath(folder) for folder in every}
     return tuple(sorted(f"{f}{os.sep}" for f in every if f != os.sep and not _holds(f, root)))
+
+
+def _own_packages() -> list[str]:
+    """This package's own folders, which need not be where others are installed."""
+    names = ("nbrewind", "nbrewind_kernels", "nbrewind_analysis", "nbrewind_packaging")
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
+    return [os.path.dirname(file) for file in files if file]
 
 
 @lru_cache(maxsize=16)

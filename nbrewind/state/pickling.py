@@ -197,6 +197,7 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return self._reduce_class(obj)
         reducer = find_reducer(kind)
         if reducer is not None:
+            self.modules.add(kind.__module__)
             return reducer(self, obj)
         if kind.__module__ == MAIN:
             return self._check_instance(kind, obj)

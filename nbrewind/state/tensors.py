@@ -10,6 +10,8 @@ import ctypes
 import pickle
 from typing import TYPE_CHECKING, Any
 
+from nbrewind.errors import NotStorable
+
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
 
@@ -40,6 +42,8 @@ def reduce_tensor(pickler: StatePickler, tensor: Any) -> Any:
     import torch
 
     kind = type(tensor)
+    if tensor.grad_fn is not None:
+        raise NotStorable("a tensor with the graph it was computed by cannot be stored")
     if (
         kind not in (torch.Tensor, torch.nn.Parameter)
         or tensor.device.type != "cpu"

@@ -89,7 +89,13 @@ def _parts(
         return []
     if isinstance(obj, memoryview):
         return [obj.obj]
+    if type(obj).__module__ == "torch.autograd" or hasattr(type(obj), "next_functions"):
+        # The graph lives in C++, out of the collector's sight; its leaves are parameters.
+        nodes = [node for node, _ in getattr(obj, "next_functions", ())]
+        return [p for p in (*nodes, getattr(obj, "variable", None)) if p is not None]
     parts = gc.get_referents(obj)
+    if _is_tensor(obj) and obj.grad_fn is not None:
+        parts.append(obj.grad_fn)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(obj, numpy.ndarray):
         if obj.dtype.hasobject:
@@ -97,6 +103,11 @@ def _parts(
         if obj.base is not None:
             parts.append(obj.base)
     return [part for part in parts if not isinstance(part, (str, bytes, int, float))]
+
+
+def _is_tensor(obj: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(obj, torch.Tensor)
 
 
 def _parts_of_function(
