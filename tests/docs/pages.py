@@ -12,6 +12,7 @@ A comment right before a block says something else about it:
 - `<!-- cell: NB.ipynb [TAG] -->`: the block becomes the next cell of that notebook;
 - `<!-- edit: NB.ipynb INDEX -->`: it replaces a code cell of the notebook (from 0);
 - `<!-- file: NAME -->`: it is written to that file;
+- `<!-- content: NAME -->`: it is what that file holds;
 - `<!-- fails -->`: the last command of the block fails, as it should;
 - `<!-- output -->`: it is what the Python block before printed;
 - `<!-- not run: REASON -->` and `<!-- command: NAME -->`: it is not run here.
@@ -159,6 +160,10 @@ class Page:
             for block in blocks(self.path.read_text(encoding="utf-8")):
                 if "output" in block.marks:
                     self._compare("Python", block.lines, printed, block.first)
+                elif "content" in block.marks:
+                    name = block.marks["content"]
+                    held = self._presentable(self._file(name).read_text(encoding="utf-8"))
+                    self._compare(name, block.lines, held, block.first)
                 elif "file" in block.marks:
                     self._file(block.marks["file"]).write_text(block.text, encoding="utf-8")
                 elif "cell" in block.marks:
@@ -245,6 +250,7 @@ class Page:
         for real, shown in (
             (str(self.home.resolve()), "/home/you"),
             (str(self.home), "/home/you"),
+            (sys.prefix, "/home/you/.venv"),
             (platform.node(), "laptop"),
         ):
             text = re.sub(rf"(?<!\w){re.escape(real)}(?!\w)", shown, text)
