@@ -17,7 +17,7 @@ from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint
 from nbrewind_analysis.reach import Reach
 from nbrewind_analysis.validity import Situation
-from nbrewind_kernels.observers import Observed, Observers
+from nbrewind_kernels.observers import SHELL, Observed, Observers
 from nbrewind_kernels.ports import CellOutcome, Shell
 from nbrewind_kernels.recording import Changes, Touch
 
@@ -89,7 +89,7 @@ def draft_record(
         ambient=accesses.ambient,
         files=accesses.files,
         modules=accesses.modules,
-        packages=accesses.packages,
+        packages=(*accesses.packages, SHELL) if _shows(outcome) else accesses.packages,
         effects=_effects(running, observed, shell),
         environment=accesses.environment,
         status=outcome.status,
@@ -98,7 +98,7 @@ def draft_record(
         cpu_seconds=observed.cpu_seconds,
         peak_bytes=observed.peak_bytes,
     )
-    patches = observers.patches(draft.effects, draft.packages, before.ambient, draft.recipe())
+    patches = observers.patches(draft.effects, draft.packages, before.ambient, cell, draft.recipe())
     return msgspec.structs.replace(draft, ambient=(*draft.ambient, *patches))
 
 
@@ -106,6 +106,11 @@ def _counts(name: str, changes: Changes) -> bool:
     """Whether what a new value refers to was used already: a mere definition uses nothing."""
     dump = changes.dumps.get(name)
     return dump is not None and not (is_entity_name(name) and dump.type == "function")
+
+
+def _shows(outcome: CellOutcome) -> bool:
+    """Whether values were shown through the shell's formatters."""
+    return outcome.has_result or any("display" in output.type for output in outcome.outputs)
 
 
 def _flags(running: RunningCell, before: Situation) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import resource
 import sys
 import threading
@@ -186,7 +187,12 @@ class Observers:
         )
 
     def patches(
-        self, effects: SessionEffects, packages: Iterable[str], now: Mapping[str, Version], how: str
+        self,
+        effects: SessionEffects,
+        packages: Iterable[str],
+        now: Mapping[str, Version],
+        cell: Cell,
+        how: str,
     ) -> list[AmbientAccess]:
         """What a run saw and changed of attributes that a notebook set in packages.
 
@@ -194,6 +200,7 @@ class Observers:
             effects: the run's session effects; `patch:` ones are writes.
             packages: packages and local modules it could reach.
             now: versions of ambient state before the run.
+            cell: the cell that ran.
             how: digest of what the run started from.
         """
         written: dict[str, list[str]] = {}
@@ -204,12 +211,16 @@ class Observers:
                 while not self.modules.is_local(owner) and "." in owner:
                     owner = owner.rpartition(".")[0]
                 written.setdefault(owner, []).append(dotted)
+            elif effect in _DISPLAY:
+                # `%precision 3` says all there is to say; other ways depend on what was read.
+                written[SHELL] = _MAGIC_CALL.findall(cell.code) or [how]
         accesses = []
         for package in sorted(written.keys() | {p for p in packages if PATCH + p in now}):
             before = now.get(PATCH + package, START)
             after = None
             if package in written:
-                after = content_version("patch", before, how, *written[package])
+                reasons = [] if package == SHELL else [how]
+                after = content_version("patch", before, *reasons, *written[package])
             accesses.append(AmbientAccess(PATCH + package, before, after))
         return accesses
 
@@ -272,6 +283,13 @@ _PROVIDED = (
 
 _MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcwd"}
 """What magics consult, by their name."""
+
+
+SHELL = "IPython"
+"""Stands for how the shell shows values: cells that show one depend on it."""
+
+_DISPLAY = frozenset({"ipython:formatters", "ipython:settings"})
+_MAGIC_CALL = re.compile(r"get_ipython\(\)\.run_line_magic\(.*\)")
 
 
 def _in_reach(provider: Provider, packages: set[str]) -> bool:
