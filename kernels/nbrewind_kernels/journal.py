@@ -1,5 +1,8 @@
 """The journal of a session: writes execution records, and reads outputs back.
 
+Records are handed to the store, which makes them durable while the notebook goes on;
+`settle` waits for that. No cell waits for the disk.
+
 Whatever goes wrong with the store costs recording, with one warning, and never
 the user's cell (law L6).
 """
@@ -95,8 +98,7 @@ class Journal:
                 writer = self._store.begin()
                 return self._commit(writer, draft, make_writes, outputs)
             except (NBRewindError, OSError) as problem:
-                self._recording = False
-                self._warn(f"recording stopped, the notebook runs on: {problem}")
+                self._stop(problem)
             finally:
                 if writer is not None:
                     writer.abort()
@@ -121,10 +123,21 @@ class Journal:
         )
         record_id = writer.put("record", _encode(record))
         entry = self._entry(record, record_id)
-        stored = writer.commit(entry.ref)
-        self._seq = stored.body.seq + 1
+        writer.commit_later(entry.ref, self._stop)
+        self._seq += 1
         self._book.add(entry)
         return entry, writer.bytes_added
+
+    def settle(self) -> None:
+        """Wait until every record so far is durable, or the user was told that it is not."""
+        if self._store is not None:
+            self._store.settle()
+
+    def _stop(self, problem: Exception) -> None:
+        """Recording is over; told once, however many commits fail for the same reason."""
+        if self._recording:
+            self._recording = False
+            self._warn(f"recording stopped, the notebook runs on: {problem}")
 
     def _keep(self, writer: StoreWriter, access: FileAccess) -> FileAccess:
         """Keep the content of a file that a run wrote inside the notebook's folder."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import marshal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,7 +42,7 @@ class LiveNamespace:
         self.namespace = namespace
         self.store = store
         self.entities = EntityTable()
-        self.hasher = LeafHasher()
+        self.hasher = LeafHasher() if store is None else store.hasher
         self.lazy: set[str] = set()
         self.prints: dict[str, bytes] = {}
         """Fingerprint of each loaded name when it was captured or loaded last."""
@@ -106,11 +106,19 @@ class LiveNamespace:
         Returns:
             Names that could be loaded in no way.
         """
+        wanted = [name for name in names if self._is_missing(name)]
+        lost: set[str] = set()
+        with self.holding():
+            # A value made again may have put an earlier state of a class in its place.
+            while missing := [n for n in wanted if n not in lost and self._is_missing(n)]:
+                lost.update(self._load_once(missing, table, remake))
+                if len(lost) == len(wanted):
+                    break
+        return [name for name in wanted if name in lost]
+
+    def _load_once(self, wanted: list[str], table: VersionTable, remake: Remake) -> list[str]:
         lost: list[str] = []
         fresh: list[str] = []
-        wanted = [name for name in names if self._is_missing(name)]
-        if not wanted:
-            return lost
         restore = Restore(self.namespace, self.entities)
         busy: set[int] = set()
 
@@ -141,11 +149,10 @@ class LiveNamespace:
 
         restore.need_entity = entity
         restore.is_lazy = self._is_missing
-        with self.holding():
-            for name in wanted:
-                if not ensure(name):
-                    lost.append(name)
-            self.settle(fresh)
+        for name in wanted:
+            if not ensure(name):
+                lost.append(name)
+        self.settle(fresh)
         return lost
 
     @contextmanager
@@ -222,10 +229,11 @@ def load_manifest(
 
 def store_manifest(writer: StoreWriter, names: tuple[str, ...], dump: Dump) -> ObjectId:
     """Add a co-variable to a commit; returns its manifest's id."""
+    known: Sequence[Sequence[ObjectId] | None] = dump.leaves or [None] * len(dump.buffers)
     manifest = Manifest(
         names=names,
         stream=writer.put_blob(dump.stream),
-        buffers=tuple(writer.put_blob(buffer) for buffer in dump.buffers),
+        buffers=tuple(map(writer.put_blob, dump.buffers, known)),
         readonly=tuple(buffer.readonly for buffer in dump.buffers),
         codes={digest: writer.put_blob(marshal.dumps(code)) for digest, code in dump.codes.items()},
         python=PYTHON,

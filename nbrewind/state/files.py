@@ -23,7 +23,10 @@ from nbrewind.state.file_events import EVENTS, flag_of, is_tooling, touches
 from nbrewind.state.file_history import History
 from nbrewind.state.locations import inside, library_folders, machine_folders
 
-_KERNEL_THREADS = ("IOPub", "IOStream", "Heartbeat", "Control", "IPythonHistory", "HistorySaving")
+_KERNEL_THREADS = (
+    *("IOPub", "IOStream", "Heartbeat", "Control", "IPythonHistory", "HistorySaving"),
+    "nbrewind-",
+)
 
 
 @dataclass(frozen=True)

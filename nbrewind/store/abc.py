@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Literal, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, Self
 
+from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store.info import StoreInfo
+
+if TYPE_CHECKING:
+    from nbrewind.store.leaves import LeafHasher
 
 Buffer = bytes | bytearray | memoryview
 Kind = Literal["chunk", "manifest", "record"]
@@ -47,9 +51,28 @@ class StoreWriter(ABC):
             ObjectMissing: `body.record` was not put.
         """
 
+    def commit_later(self, body: RefBody, failed: Callable[[Exception], None]) -> None:
+        """As `commit`, but may return before anything is durable or visible.
+
+        Commits end in the order in which they were handed over. Their objects can be read, and
+        need not be added again, at once; nothing counts as acknowledged before `Store.settle`
+        returns. If one fails, those begun before it failed do too.
+
+        Args:
+            body: As for `commit`.
+            failed: Called with what `commit` would have raised, perhaps by another thread.
+
+        Raises:
+            ObjectMissing: `body.record` was not put.
+        """
+        try:
+            self.commit(body)
+        except StoreNotWritable as failure:
+            failed(failure)
+
     @abstractmethod
     def abort(self) -> None:
-        """Forget the commit; a no-op after `commit`."""
+        """Forget the commit; a no-op after `commit` and `commit_later`."""
 
     def __enter__(self) -> Self:
         return self
@@ -64,6 +87,8 @@ class Store(ABC):
     location: str
     """Where it is, for people."""
     read_only: bool
+    hasher: LeafHasher
+    """Knows the leaves that were hashed already; whoever hashes for the store shares it."""
 
     @abstractmethod
     def begin(self) -> StoreWriter:
@@ -84,6 +109,10 @@ class Store(ABC):
     @abstractmethod
     def refs(self, source_digest: str | None = None) -> Sequence[StoredRef]:
         """Refs, newest first; only those of one source digest if it is given."""
+
+    def settle(self) -> None:
+        """Wait until all that was to be committed later is durable, or has failed."""
+        return
 
     @abstractmethod
     def refresh(self) -> None:

@@ -9,7 +9,8 @@ collide. That value is never written down.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from blake3 import blake3
 from xxhash import xxh3_128_digest
@@ -18,8 +19,18 @@ from nbrewind.model.blobs import LEAF_BYTES, ObjectId
 from nbrewind.store.abc import Buffer
 from nbrewind.store.workers import run_all
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
 DEFAULT_CAPACITY = 131_072
 """Leaves remembered: 32 GiB of data, about 30 MB of memory."""
+
+
+_MANY = 32
+"""Leaves from which computing their keys is worth several threads."""
+
+LeafKeys = tuple[tuple[int, bytes], ...]
+"""Length and seeded XXH3-128 of each leaf of some bytes."""
 
 
 def object_id(data: Buffer) -> ObjectId:
@@ -47,6 +58,10 @@ def split(data: Buffer) -> list[memoryview]:
     return [view[at : at + LEAF_BYTES] for at in range(0, view.nbytes, LEAF_BYTES)]
 
 
+def _run_here(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    return [function(item) for item in items]
+
+
 def blob_digest(leaves: Sequence[ObjectId]) -> bytes:
     """A blob's digest from the ids of its leaves."""
     return blake3(b"".join(leaves)).digest()
@@ -66,12 +81,28 @@ class LeafHasher:
         self._seen: dict[tuple[int, bytes], ObjectId] = {}
         self._seed = secrets.randbits(64)
 
-    def leaves(self, data: Buffer) -> tuple[ObjectId, ...]:
-        """The ids of the leaves of `data` (C-contiguous), in order."""
+    def keys(self, data: Buffer) -> LeafKeys:
+        """What the leaves of `data` (C-contiguous) are recognised by; runs at memory speed.
+
+        Within one process and for one hasher, equal keys mean equal bytes.
+        """
         views = split(data)
-        keys = [(view.nbytes, xxh3_128_digest(view, self._seed)) for view in views]
+        run = run_all if len(views) >= _MANY else _run_here
+        return tuple(run(self._key, views))
+
+    def leaves(self, data: Buffer, keys: LeafKeys | None = None) -> tuple[ObjectId, ...]:
+        """The ids of the leaves of `data` (C-contiguous), in order.
+
+        Args:
+            data: The bytes.
+            keys: Their `keys`, if they are known; they must be those of the bytes as they are.
+        """
+        keys = self.keys(data) if keys is None else keys
         found = [self._seen.get(key) for key in keys]
         novel = {key: i for i, key in enumerate(keys) if found[i] is None}
+        if not novel:
+            return tuple(oid for oid in found if oid is not None)
+        views = split(data)
         fresh = dict(
             zip(novel, run_all(object_id, [views[i] for i in novel.values()]), strict=True)
         )
@@ -79,6 +110,9 @@ class LeafHasher:
         return tuple(
             oid if oid is not None else fresh[key] for key, oid in zip(keys, found, strict=True)
         )
+
+    def _key(self, view: memoryview) -> tuple[int, bytes]:
+        return view.nbytes, xxh3_128_digest(view, self._seed)
 
     def digest(self, data: Buffer) -> bytes:
         """The blob digest of `data`, as `BlobRef.digest` has it."""

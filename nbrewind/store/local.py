@@ -23,6 +23,7 @@ from nbrewind.store.info import StoreInfo
 from nbrewind.store.leaves import LeafHasher, blob_digest
 from nbrewind.store.pack_reader import PackReader
 from nbrewind.store.packs import KINDS
+from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
 from nbrewind.store.refs import SignedRef
 from nbrewind.store.session import clean_dead_sessions, make_session
@@ -81,6 +82,7 @@ class LocalStore(Store):
         self._session: tuple[int, str] | None = None
         self._commits = 0
         self._settled: set[ObjectId] = set()
+        self.pipeline = Pipeline()
         self._refs.scan()
 
     def begin(self) -> LocalWriter:
@@ -122,12 +124,19 @@ class LocalStore(Store):
     def has(self, oids: Iterable[ObjectId]) -> bool:
         """See `Store.has`."""
         with self._lock:
-            return all(self._catalog.locate(oid, self._refs.packs_of(oid)) for oid in oids)
+            return all(
+                self.pipeline.holds(oid) or self._catalog.locate(oid, self._refs.packs_of(oid))
+                for oid in oids
+            )
 
     def refs(self, source_digest: str | None = None) -> Sequence[StoredRef]:
         """See `Store.refs`."""
         with self._lock:
             return self._refs.find(source_digest)
+
+    def settle(self) -> None:
+        """See `Store.settle`."""
+        self.pipeline.wait()
 
     def refresh(self) -> None:
         """See `Store.refresh`."""
@@ -137,6 +146,7 @@ class LocalStore(Store):
 
     def info(self) -> StoreInfo:
         """See `Store.info`."""
+        self.pipeline.wait()
         with self._lock:
             self.refresh()
             packs, kinds = self._catalog.counts()
@@ -157,6 +167,7 @@ class LocalStore(Store):
 
     def close(self) -> None:
         """See `Store.close`."""
+        self.pipeline.wait()
         self._reader.close()
         with self._lock:
             if self._session is not None and self._session[0] == os.getpid():
@@ -223,6 +234,8 @@ class LocalStore(Store):
             return self._refs.add(body, signed)
 
     def _place(self, oid: ObjectId) -> Location:
+        if self.pipeline.holds(oid):
+            self.pipeline.wait()
         with self._lock:
             found = self._catalog.locate(oid, self._refs.packs_of(oid))
             if found:

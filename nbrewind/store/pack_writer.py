@@ -29,11 +29,18 @@ _COPY_BYTES = 32 * 1024
 
 
 class PackWriter:
-    """A pack being written. Methods raise `OSError`; the caller discards the file."""
+    """A pack being written. Methods raise `OSError`; the caller discards the file.
 
-    def __init__(self, path: str) -> None:
+    Args:
+        path: The file, which is made when something is written to it.
+        staged: Keep copies of all payloads in memory until `finish`, which may then be
+            called by another thread.
+    """
+
+    def __init__(self, path: str, *, staged: bool = False) -> None:
         self.path = path
-        self._fd = durable.create(path)
+        self._fd = -1
+        self._staged = staged
         self._pieces: list[bytes | memoryview] = [pack_header()]
         self._waiting = 0
         self._borrowed = False
@@ -47,7 +54,7 @@ class PackWriter:
         """Append an object; `payload` must stay as it is until `settle`."""
         stored = len(payload)
         if isinstance(payload, memoryview):
-            if stored < _COPY_BYTES:
+            if stored < _COPY_BYTES or self._staged:
                 payload = bytes(payload)
             else:
                 self._borrowed = True
@@ -55,7 +62,7 @@ class PackWriter:
         self._entries.append(Entry(oid, 0, kind, codec, self.size + HEAD.size, stored, size))
         self.size += HEAD.size + stored
         self._waiting += HEAD.size + stored
-        if self._waiting >= _WRITE_BYTES:
+        if self._waiting >= _WRITE_BYTES and not self._staged:
             self._flush()
 
     def settle(self) -> None:
@@ -87,6 +94,8 @@ class PackWriter:
         self._pieces.clear()
 
     def _flush(self) -> None:
+        if self._fd < 0:
+            self._fd = durable.create(self.path)
         durable.write_all(self._fd, self._pieces)
         self._pieces.clear()
         self._waiting = 0

@@ -16,54 +16,79 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 _MOST_ATTEMPTS = 100_000
 
 
-def publish(root: str, session: str, body: RefBody, first: int) -> tuple[RefBody, SignedRef]:
-    """Claim the next free number of the body's lineage and publish the signed ref under it.
+class RefFile:
+    """A ref on its way: written durably under a temporary name, then linked to a free number.
+
+    Whoever links it synchronises `folder` afterwards: only then is it acknowledged.
 
     Args:
         root: The store's `refs` directory.
         session: This process's temporary directory.
-        body: What to say; its number is replaced by the claimed one.
-        first: The first number to try.
+        body: What to say; its number is the first to try.
 
-    Raises:
-        OSError: nothing was published.
-        TrustError: it cannot be signed.
+    Methods raise `OSError` (nothing was published) and `TrustError` (it cannot be signed).
     """
-    folder = os.path.join(root, refs.check_lineage(body.lineage))
-    durable.make_directory(folder)
-    seq = first
-    for _ in range(_MOST_ATTEMPTS):
-        claimed = msgspec.structs.replace(body, seq=seq)
-        content, signed = refs.encode(claimed)
-        path = os.path.join(folder, refs.file_name(seq))
-        if not os.path.exists(path) and _claim(session, path, content):
-            try:
-                durable.sync_directory(folder)
-            except OSError:
-                durable.discard(path)  # visible, but it might not survive: not acknowledged
+
+    def __init__(self, root: str, session: str, body: RefBody) -> None:
+        self.folder = os.path.join(root, refs.check_lineage(body.lineage))
+        self.body = body
+        self.signed: SignedRef | None = None
+        self._session = session
+        self._content = b""
+
+    @property
+    def path(self) -> str:
+        """Where it goes, or is once it is linked."""
+        return os.path.join(self.folder, refs.file_name(self.body.seq))
+
+    @property
+    def _temporary(self) -> str:
+        return os.path.join(self._session, os.path.basename(self.path))
+
+    def write(self) -> None:
+        """Sign it and write it under its temporary name."""
+        self._content, self.signed = refs.encode(self.body)
+        durable.discard(self._temporary)
+        durable.write_small(self._temporary, self._content)
+
+    def link(self) -> None:
+        """Claim its number, or the next free one, which is signed anew.
+
+        Raises:
+            StoreNotWritable: no number is free.
+        """
+        try:
+            for _ in range(_MOST_ATTEMPTS):
+                if not os.path.exists(self.path) and self._claim():
+                    return
+                durable.discard(self._temporary)
+                seq = max(self.body.seq, _last(self.folder)) + 1
+                self.body = msgspec.structs.replace(self.body, seq=seq)
+                self.write()
+        finally:
+            durable.discard(self._temporary)
+        raise StoreNotWritable(f"no free number was found in {self.folder}: remove what fills it")
+
+    def withdraw(self) -> None:
+        """Take it back: it is visible, but might not survive, so it is not acknowledged."""
+        durable.discard(self.path)
+
+    def discard(self) -> None:
+        """Forget it before it is linked."""
+        durable.discard(self._temporary)
+
+    def _claim(self) -> bool:
+        """Give the ref its final name; False if another one has it."""
+        try:
+            os.link(self._temporary, self.path)
+        except FileExistsError:
+            # Over NFS a link can succeed and its answer be lost; the second try finds itself.
+            return os.stat(self._temporary).st_nlink == 2
+        except OSError as exc:
+            if exc.errno not in _NO_LINKS:
                 raise
-            return claimed, signed
-        seq = max(seq, _last(folder)) + 1
-    raise StoreNotWritable(f"no free number was found in {folder}: remove what fills it")
-
-
-def _claim(session: str, path: str, content: bytes) -> bool:
-    """Give a ref its final name; False if another one has it."""
-    temporary = os.path.join(session, os.path.basename(path))
-    durable.discard(temporary)
-    durable.write_small(temporary, content)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        # Over NFS a link can succeed and its answer be lost; the second try then finds itself.
-        return os.stat(temporary).st_nlink == 2
-    except OSError as exc:
-        if exc.errno not in _NO_LINKS:
-            raise
-        return _create(path, content)
-    finally:
-        durable.discard(temporary)
-    return True
+            return _create(self.path, self._content)
+        return True
 
 
 def _create(path: str, content: bytes) -> bool:

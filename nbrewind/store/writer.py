@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from nbrewind.errors import ObjectMissing, StoreNotWritable, TrustError
+from nbrewind.errors import ObjectMissing, StoreNotWritable
 from nbrewind.model.blobs import LEAF_BYTES, BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store import codec, durable
 from nbrewind.store.abc import Buffer, Kind, StoreWriter
-from nbrewind.store.catalog import pack_place
 from nbrewind.store.config import PACK_BYTES
+from nbrewind.store.ending import Ending, end_together
 from nbrewind.store.leaves import blob_digest, flat, object_id, split
 from nbrewind.store.pack_writer import ENTRY_OVERHEAD, PackWriter
 from nbrewind.store.packs import KINDS
-from nbrewind.store.publish import publish
 from nbrewind.store.refs import check_lineage
 from nbrewind.store.workers import run_all
 
 if TYPE_CHECKING:
     from nbrewind.store.local import LocalStore
 
+STAGED_BYTES = 32 * 1024 * 1024
+"""A commit's first bytes wait in memory; what it adds beyond is written at once."""
 _BATCH = 64
 """Leaves encoded together: bounds the memory compressed leaves wait in."""
 
 
 class LocalWriter(StoreWriter):
-    """Writes packs to the session's directory; `commit` moves them into the store.
+    """Fills packs; `nbrewind.store.ending` has the steps that make them part of the store.
 
-    Order is what makes it durable: packs, then their names, then the ref, then its name.
     Used by one thread at a time.
     """
 
@@ -41,8 +39,8 @@ class LocalWriter(StoreWriter):
         self._store = store
         self._session = session
         self._stem = os.path.join(session, str(number))
-        self._pack: PackWriter | None = None
-        self._done: list[tuple[str, ObjectId, bytes]] = []
+        self._epoch = store.pipeline.epoch
+        self._packs: list[PackWriter] = []
         self._added: set[ObjectId] = set()
         self._relies_on: set[ObjectId] = set()
         self._ended = False
@@ -76,6 +74,32 @@ class LocalWriter(StoreWriter):
 
     def commit(self, body: RefBody) -> StoredRef:
         """See `StoreWriter.commit`."""
+        ending = self._end(body)
+        self._store.pipeline.wait()
+        if self._epoch != self._store.pipeline.epoch:
+            ending.discard()
+            raise StoreNotWritable("a commit before this one failed")
+        end_together([ending])
+        if ending.failure is not None:
+            raise ending.failure
+        assert ending.stored is not None
+        return ending.stored
+
+    def commit_later(self, body: RefBody, failed: Callable[[Exception], None]) -> None:
+        """See `StoreWriter.commit_later`."""
+        ending = self._end(body)
+        self._store.pipeline.add(ending, self._epoch, self._added, self.bytes_added, failed)
+
+    def abort(self) -> None:
+        """See `StoreWriter.abort`."""
+        self._ended = True
+        for pack in self._packs:
+            pack.close()
+            durable.discard(pack.path)
+        self._packs = []
+
+    def _end(self, body: RefBody) -> Ending:
+        """Hand everything over to what ends the commit."""
         self._check()
         check_lineage(body.lineage)
         if not self._has(body.record):
@@ -83,36 +107,9 @@ class LocalWriter(StoreWriter):
                 f"the record {body.record.hex()[:16]} of this commit was never put: nothing was "
                 "committed"
             )
-        try:
-            with durable.writing(self._store.location):
-                self._finish_pack()
-                self._move_packs()
-                self._settle_others()
-                body = msgspec.structs.replace(
-                    body, objects=tuple(name for _, name, _ in self._done)
-                )
-                found = publish(
-                    os.path.join(self._store.location, "refs"),
-                    self._session,
-                    body,
-                    max(body.seq, self._store.next_seq(body.lineage)),
-                )
-        except TrustError as exc:
-            raise StoreNotWritable(f"nothing can be recorded: {exc}") from exc
-        finally:
-            self.abort()
-        return self._store.published(*found)
-
-    def abort(self) -> None:
-        """See `StoreWriter.abort`."""
         self._ended = True
-        if self._pack is not None:
-            self._pack.close()
-            durable.discard(self._pack.path)
-            self._pack = None
-        for path, _, _ in self._done:
-            durable.discard(path)
-        self._done.clear()
+        packs, self._packs = self._packs, []
+        return Ending(self._store, self._session, packs, self._relies_on, body)
 
     def _check(self) -> None:
         if self._ended:
@@ -120,6 +117,8 @@ class LocalWriter(StoreWriter):
 
     def _has(self, oid: ObjectId) -> bool:
         if oid in self._added:
+            return True
+        if self._store.pipeline.holds(oid):
             return True
         packs = self._store.packs_with(oid)
         self._relies_on.update(packs[:1])
@@ -138,46 +137,16 @@ class LocalWriter(StoreWriter):
                         self._room().add(number, how, payload, view.nbytes, oid)
                         self._added.add(oid)
                         self.bytes_added += len(payload) + ENTRY_OVERHEAD
-                if self._pack is not None:
-                    self._pack.settle()
+                self._packs[-1].settle()
         except BaseException:
             # An interrupt in the middle leaves a pack of unknown content: it is given up too.
             self.abort()
             raise
 
     def _room(self) -> PackWriter:
-        if self._pack is not None and self._pack.size >= PACK_BYTES:
-            self._finish_pack()
-        if self._pack is None:
-            self._pack = PackWriter(f"{self._stem}-{len(self._done)}.pack")
-        return self._pack
-
-    def _finish_pack(self) -> None:
-        if self._pack is not None:
-            name, index = self._pack.finish()
-            self._done.append((self._pack.path, name, index))
-            self._pack = None
-
-    def _move_packs(self) -> None:
-        folders: set[str] = set()
-        for path, name, _ in self._done:
-            folder, file = pack_place(name)
-            folder = os.path.join(self._store.location, "packs", folder)
-            durable.make_directory(folder)
-            os.rename(path, os.path.join(folder, file))
-            folders.add(folder)
-        for folder in sorted(folders):
-            durable.sync_directory(folder)
-        for _, name, index in self._done:
-            self._store.pack_written(name, index)
-
-    def _settle_others(self) -> None:
-        """Another writer's pack is visible before its name is durable; this commit relies on it."""
-        folders = {
-            os.path.dirname(self._store.pack_path(pack))
-            for pack in self._relies_on
-            if self._store.unsettled(pack)
-        }
-        for folder in sorted(folders):
-            durable.sync_directory(folder)
-        self._store.settled(self._relies_on)
+        if not self._packs or self._packs[-1].size >= PACK_BYTES:
+            # What is staged is copied, and written while nobody waits; a commit of many packs
+            # is written from the caller's memory, lest it is there twice.
+            path = f"{self._stem}-{len(self._packs)}.pack"
+            self._packs.append(PackWriter(path, staged=self.bytes_added < STAGED_BYTES))
+        return self._packs[-1]

@@ -131,6 +131,9 @@ class FakeEngine:
     def lazy_names(self) -> frozenset[str]:
         return frozenset(self._lazy)
 
+    def settle(self) -> None:
+        """Nothing is stored."""
+
     def close(self) -> None:
         self._note("close")
 

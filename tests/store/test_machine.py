@@ -67,6 +67,23 @@ class StoreMachine(RuleBasedStateMachine):
         self.committed[key] = record
         return blob
 
+    @rule(which=st.integers(0, 1), seeds=st.lists(st.integers(0, 5), max_size=4))
+    def commit_several_later(self, which: int, seeds: list[int]) -> None:
+        store = self.stores[which]
+        first = store.refs()[0].body.seq + 1 if store.refs() else 0
+        failures: list[Exception] = []
+        for number, seed in enumerate(seeds, first):
+            writer = store.begin()
+            content = random.Random(seed).randbytes(5000)
+            blob = writer.put_blob(content)
+            record = b"".join([b"record", blob.digest])
+            oid = writer.put("record", record)
+            writer.commit_later(ref_body(oid, seq=number), failures.append)
+            self.contents[blob] = content
+            self.committed[number, oid] = record
+        store.settle()
+        assert not failures
+
     @rule(which=st.integers(0, 1), size=SIZES)
     def give_up(self, which: int, size: int) -> None:
         writer = self.stores[which].begin()
@@ -86,6 +103,8 @@ class StoreMachine(RuleBasedStateMachine):
             return
         path = packs[number % len(packs)]
         content = bytearray(path.read_bytes())
+        if not content:
+            return
         where = min(int(at * len(content)), len(content) - 1)
         content[where] ^= 1
         path.unlink()
