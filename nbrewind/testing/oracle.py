@@ -255,7 +255,7 @@ def check(run: Run, plain: Run, what: str) -> None:
 
 def shown(outputs: tuple[OutputMessage, ...]) -> list[tuple[str, bytes]]:
     """Outputs without the addresses that `repr` shows."""
-    return [(o.type, re.sub(rb"at 0x[0-9a-f]+", b"at 0x", bytes(o.content))) for o in outputs]
+    return [(o.type, re.sub(rb"at 0x[0-9a-fA-F]+", b"at 0x", bytes(o.content))) for o in outputs]
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -290,7 +290,7 @@ def _rest_of(value: Any) -> list[str] | None:
     found = []
     try:
         for item in islice(value, 8):
-            found.append(re.sub(r"at 0x[0-9a-f]+", "at 0x", repr(item)))
+            found.append(re.sub(r"at 0x[0-9a-fA-F]+", "at 0x", repr(item)))
     except Exception as problem:
         found.append(type(problem).__name__)
     return found

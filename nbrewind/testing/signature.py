@@ -69,6 +69,11 @@ class _Walk:
             return [self._container(value), self._state(value)]
         if kind.__name__ == "ndarray":
             return self._array(value)
+        if kind.__module__.startswith("pandas") and hasattr(value, "array"):
+            return [str(value.dtype), repr(value.tolist()), repr(value.name)]
+        if kind.__module__.startswith("pandas") and hasattr(value, "dtypes"):
+            parts = [value.index, value.columns, *(column for _, column in value.items())]
+            return [[str(part.dtype), repr(part.tolist())] for part in parts]
         state = self._state(value)
         if state:
             return [self.describe(type(value)), state]
@@ -101,7 +106,7 @@ class _Walk:
         return [
             str(value.dtype),
             value.shape,
-            re.sub("at 0x[0-9a-f]+", "at 0x", repr(value.tolist())),
+            re.sub("at 0x[0-9a-fA-F]+", "at 0x", repr(value.tolist())),
             owner,
             offset,
         ]
