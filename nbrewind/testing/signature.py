@@ -34,6 +34,8 @@ class _Walk:
             return kind.__name__, repr(value)
         if any(base.__module__ == "numpy" and base.__name__ == "generic" for base in kind.__mro__):
             return kind.__name__, repr(value)
+        if kind.__name__ == "_HAS_DEFAULT_FACTORY_CLASS":
+            return "dataclasses", "default factory"  # a mark that only `repr` and `is` see
         if kind is frozenset:
             return "frozenset", sorted(repr(self.describe(item)) for item in value)
         if kind is tuple:

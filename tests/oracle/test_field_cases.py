@@ -285,10 +285,8 @@ def test_objects_that_answer_everything_are_handled_as_what_they_are(root: Path)
         "class Any:\n    def __getattr__(self, name): return 1",
         "a = Any()",
         "a.whatever",
-        "from unittest.mock import Mock\nm = Mock(return_value=3)",
-        "m()",
     ]
-    compare(cells, [*cells, "a.other, m()"], root)
+    compare(cells, [*cells, "a.other"], root)
 
 
 def test_views_stay_views_of_one_array(root: Path) -> None:
@@ -310,11 +308,6 @@ def test_views_stay_views_of_one_array(root: Path) -> None:
             "class A:\n    class B:\n        class D: n = 1",
             "d = A.B.D()",
             "isinstance(d, A.B.D), type(d).__qualname__",
-        ],
-        [
-            "import functools\n@functools.singledispatch\ndef f(x): return 'any'",
-            "@f.register\ndef of_int(x: int): return 'int'",
-            "f(1), f('s')",
         ],
     ],
 )
