@@ -50,7 +50,8 @@ from nbrewind_kernels.virtual import VirtualState
 
 log = logging.getLogger(__name__)
 
-_FIRST_WORD = re.compile(r"\s*([^\W\d]\w*)")
+_FIRST_WORD = re.compile(r"\s*([^\W\d]\w*)\b(?!\s*[=,])")
+"""The word that IPython may take for a magic; never one that is assigned to."""
 
 Mode = Literal["audit", "replay"]
 

@@ -60,7 +60,7 @@ def own_key() -> bytes:
     Raises:
         TrustError: there is none and it cannot be made, or it is damaged.
     """
-    return _signer().public_key().public_bytes_raw()
+    return _public(_signer())
 
 
 def sign(body: bytes) -> tuple[bytes, bytes]:
@@ -70,7 +70,7 @@ def sign(body: bytes) -> tuple[bytes, bytes]:
         TrustError: as `own_key`.
     """
     signer = _signer()
-    return signer.public_key().public_bytes_raw(), signer.sign(_DOMAIN + body)
+    return _public(signer), signer.sign(_DOMAIN + body)
 
 
 def verify(body: bytes, key: bytes, signature: bytes) -> bool:
@@ -87,7 +87,7 @@ def trusted_keys() -> dict[str, str]:
     found = dict(_listed())
     own = _existing_key()
     if own is not None:
-        found.setdefault(own.public_key().public_bytes_raw().hex(), "own key")
+        found.setdefault(_public(own).hex(), "own key")
     return found
 
 
@@ -175,6 +175,12 @@ def _existing_key() -> Ed25519PrivateKey | None:
     except OSError as exc:
         raise TrustError(f"cannot read your signing key {path}: {exc.strerror}") from exc
     return _load_key(str(path), info.st_mtime_ns, info.st_ino)
+
+
+@functools.lru_cache(maxsize=4)
+def _public(key: Ed25519PrivateKey) -> bytes:
+    """The public half; asked for at every look-up of records."""
+    return key.public_key().public_bytes_raw()
 
 
 @functools.lru_cache(maxsize=4)
