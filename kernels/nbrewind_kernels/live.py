@@ -106,14 +106,15 @@ class LiveNamespace:
         Returns:
             Names that could be loaded in no way.
         """
-        wanted = [name for name in names if self._is_missing(name)]
+        wanted = [name for name in names if name in table and self._is_missing(name)]
+        self.lazy = {name for name in self.lazy if name in table}
         lost: set[str] = set()
+        lazy = set(self.lazy)
         with self.holding():
-            # A value made again may have put an earlier state of a class in its place.
+            # Making a value again may unload others: those that point to a definition it made.
             while missing := [n for n in wanted if n not in lost and self._is_missing(n)]:
                 lost.update(self._load_once(missing, table, remake))
-                if len(lost) == len(wanted):
-                    break
+                wanted += sorted(self.lazy - lazy - set(wanted))
         return [name for name in wanted if name in lost]
 
     def _load_once(self, wanted: list[str], table: VersionTable, remake: Remake) -> list[str]:

@@ -138,7 +138,6 @@ class Remaker:
             if outcome.status != "ok":
                 raise NotRestorable(f"its cell failed when it ran again: {outcome.error}")
             made = {n: namespace[n] for n in written if n in namespace}
-            return made, outcome.result
         finally:
             for name, value in before.items():
                 if value is _MISSING:
@@ -146,6 +145,8 @@ class Remaker:
                 else:
                     namespace[name] = value
             tracker.restore_saved(saved)
+        self._adopt_definitions(record, made)
+        return made, outcome.result
 
     def _put_in_place(self, group: Group, made: dict[str, Any]) -> bool:
         live = self._engine.live
@@ -161,6 +162,29 @@ class Remaker:
             if not is_entity_name(name):
                 live.namespace[name] = made[name]
         return True
+
+    def _adopt_definitions(self, record: ExecutionRecord, made: dict[str, Any]) -> None:
+        """Functions and classes that the run defined are the live ones from now on.
+
+        What it made points to them. Values that were loaded before and point to the former
+        ones are loaded again when they are needed.
+        """
+        engine = self._engine
+        live, table = engine.live, engine.now.table
+        for entity in filter(is_entity_name, record.writes.rebound):
+            obj = made.get(entity[1:].split(":")[0])
+            if obj is None or live.entities.get(entity) is obj:
+                continue
+            live.entities.bind(entity, obj)
+            if entity not in table:
+                continue
+            live.lazy.add(entity)
+            for name in list(table):
+                group = table.group(name)
+                if group is None or group.manifest is None or not live.is_loaded(name):
+                    continue
+                if entity in group.variables[name].uses.entities:
+                    live.unload(group.variables)
 
     # -- inputs -------------------------------------------------------------------------
 
@@ -178,7 +202,9 @@ class Remaker:
             for name, version in reads.versions.items()
             if version not in (ABSENT, PRESENT)
         }
-        for name in sorted(wanted, key=is_entity_name, reverse=True):
+        runs: dict[ObjectId, dict[str, Any]] = {}  # what one cell made together stays together
+        # Cells that run again first: what they define is what the rest is loaded with.
+        for name in sorted(wanted, key=lambda n: (n in reads.manifests, not is_entity_name(n), n)):
             version = wanted[name]
             if set(name) == {"_"}:
                 raise NotRestorable("its cell reads the result of another cell")
@@ -186,31 +212,43 @@ class Remaker:
                 continue
             current = engine.now.table.own(name) == version
             if is_entity_name(name):
-                self._need_entity(name, current, reads.manifests.get(name))
+                self._need_entity(name, current, record, runs)
             elif name in reads.manifests:
                 self._load_into(inputs, reads.manifests[name], reads.manifests)
             else:
-                self._remake_into(inputs, name, record)
+                self._remake_into(inputs, name, record, runs)
         missing = [n for n in wanted if n not in inputs and not is_entity_name(n)]
         if missing:
             raise NotRestorable(f"its inputs cannot be had: {', '.join(sorted(missing))}")
         return inputs
 
-    def _need_entity(self, name: str, current: bool, manifest: ObjectId | None) -> None:
+    def _need_entity(
+        self,
+        name: str,
+        current: bool,
+        record: ExecutionRecord,
+        runs: dict[ObjectId, dict[str, Any]],
+    ) -> None:
         """Put a function or class in place as the run saw it.
 
         There is one live object for it, so an earlier state is loaded into that; the
         present one is loaded again when something needs it.
         """
         engine = self._engine
-        if name in engine.now.table:
+        if name in engine.now.table and current:
             engine.live.load([name], engine.now.table, self.remake)
-        if current:
             return
         group = engine.now.table.group(name)
-        if manifest is None or (group is not None and group.manifest is None):
-            raise NotRestorable(f"{name[1:].split(':')[0]} was changed since its cell ran")
-        self._load_into({}, manifest, {})
+        manifest = record.reads.manifests.get(name)
+        if manifest is None:
+            made = self._values_for(name, record, runs).get(name[1:].split(":")[0])
+            if made is None:
+                raise NotRestorable(f"{name[1:].split(':')[0]} was changed since its cell ran")
+            engine.live.entities.bind(name, made)
+        else:
+            if group is not None:
+                engine.live.load([name], engine.now.table, self.remake)
+            self._load_into({}, manifest, {})
         if group is not None:
             engine.live.lazy.update(n for n in group.variables if is_entity_name(n))
 
@@ -232,15 +270,29 @@ class Remaker:
             if wanted.get(name) == manifest and not is_entity_name(name):
                 inputs[name] = value
 
-    def _remake_into(self, inputs: dict[str, Any], name: str, record: ExecutionRecord) -> None:
+    def _remake_into(
+        self,
+        inputs: dict[str, Any],
+        name: str,
+        record: ExecutionRecord,
+        runs: dict[ObjectId, dict[str, Any]],
+    ) -> None:
+        producers = record.reads.producers
+        for other, value in self._values_for(name, record, runs).items():
+            if producers.get(other) == producers[name] and other not in inputs:
+                inputs[other] = value
+
+    def _values_for(
+        self, name: str, record: ExecutionRecord, runs: dict[ObjectId, dict[str, Any]]
+    ) -> dict[str, Any]:
+        """What the cell that made an input makes when it runs again, once per need."""
         producer = record.reads.producers.get(name)
         earlier = self._engine.book.get(producer) if producer else None
-        if earlier is None:
+        if producer is None or earlier is None:
             raise NotRestorable(f"the record that made {name} is gone")
-        values, _ = self.run_again(earlier)
-        for other, value in values.items():
-            if record.reads.producers.get(other) == producer and other not in inputs:
-                inputs[other] = value
+        if producer not in runs:
+            runs[producer], _ = self.run_again(earlier)
+        return runs[producer]
 
     def _set_generators(self, record: ExecutionRecord) -> None:
         tracker = self._engine.observers.ambient

@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextvars
 import io
 import marshal
+import os
 import pickle
 import sys
+import tempfile
+import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -77,7 +80,8 @@ class Restore:
             raw = self.codes.get(digest)
             if raw is None:
                 raise NotRestorable(f"code {digest[:12]} is not stored with its value")
-            cached = self._code_cache[digest] = checked_code(digest, marshal.loads(raw))
+            code = checked_code(digest, marshal.loads(raw))
+            cached = self._code_cache[digest] = _of_this_process(code)
         return cached
 
     def load(
@@ -118,6 +122,23 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> float:
         """The NaN that stands in this place."""
         return load_nan(pid, self._nans)
+
+
+def _of_this_process(code: types.CodeType) -> types.CodeType:
+    """Code of a cell under the file name that this process's kernel gives the cell.
+
+    ipykernel names a cell's file by its text and its own process id; tracebacks and
+    warnings look up source lines by that name.
+    """
+    folder, name = os.path.split(code.co_filename)
+    if not os.path.basename(folder).startswith("ipykernel_"):
+        return code
+    here = os.path.join(tempfile.gettempdir(), f"ipykernel_{os.getpid()}", name)
+    constants = tuple(
+        _of_this_process(value) if isinstance(value, types.CodeType) else value
+        for value in code.co_consts
+    )
+    return code.replace(co_filename=here, co_consts=constants)
 
 
 def _no_entity(entity: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,10 @@ def _parts(
         return []
     if isinstance(obj, memoryview):
         return [obj.obj]
+    if isinstance(obj, weakref.ref):
+        # Whoever holds a weak reference sees its target change, and die.
+        target = obj()
+        return [] if target is None else [target]
     if type(obj).__module__ == "torch.autograd" or hasattr(type(obj), "next_functions"):
         # The graph lives in C++, out of the collector's sight; its leaves are parameters.
         nodes = [node for node, _ in getattr(obj, "next_functions", ())]
