@@ -194,6 +194,11 @@ def _sharing_mismatches(record: ExecutionRecord, table: VersionTable) -> list[Re
         return [Reason("sharing-changed", "", "names it reads share state in another way")]
     rebound = frozenset((*record.writes.rebound, *record.writes.deleted))
     for former in reads.former:
+        if not former.joint:
+            kept = (n for n in table if n not in record.writes.written and not n.startswith("@"))
+            if former.names[0] in table.entities_in_use(kept):
+                return [Reason("sharing-changed", _shown(former.names[0]), "it is in use now")]
+            continue
         group = table.group(former.names[0])
         rest = None if group is None else group.without(rebound - frozenset(former.names))
         if rest is None or tuple(sorted(rest.names)) != former.names:

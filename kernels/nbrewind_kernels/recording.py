@@ -97,7 +97,7 @@ def look_at_changes(
         touched |= {n for n in group.variables if live.is_loaded(n)}
     changes = Changes(live.examination(_in_use(table, stored | gone)))
     changes.rebound, changes.deleted, changes.doubtful = stored, gone, doubtful
-    changes.former = _read_and_lost(table, touch, stored | gone)
+    changes.former = _read_and_lost(live, table, touch, stored | gone)
     for entity in filter(is_entity_name, [*touched]):
         found = live.entities.get(entity)
         if found is None:
@@ -110,13 +110,19 @@ def look_at_changes(
     return changes
 
 
-def _read_and_lost(table: VersionTable, touch: Touch, lost: set[str]) -> list[FormerGroup]:
+def _read_and_lost(
+    live: LiveNamespace, table: VersionTable, touch: Touch, lost: set[str]
+) -> list[FormerGroup]:
     """Co-variables of names that were read and then rebound or deleted.
 
     Their old values may have been mutated before they went (`x += [1]` does both), which
-    any other name that shares them must see: such a run fits no other grouping.
+    any other name that shares them must see: such a run fits no other grouping. The same
+    holds for functions and classes that went with them.
     """
     former = []
+    for name in touch.reached:
+        if is_entity_name(name) and name in table and live.entities.get(name) is None:
+            former.append(FormerGroup((name,), ""))
     for group in table.groups(lost & touch.reached):
         rest = group.without(frozenset(lost - touch.reached))
         if rest is None or all(v.type in _ATOM_NAMES for v in rest.variables.values()):

@@ -102,7 +102,7 @@ def _former_groups(patch: pytest.MonkeyPatch) -> None:
     ["a = [1]", "b = a", "a += [2]", "b"],
 )
 def _co_variables_read_and_lost(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recording, "_read_and_lost", lambda table, touch, lost: [])
+    patch.setattr(recording, "_read_and_lost", lambda live, table, touch, lost: [])
 
 
 @guard(
