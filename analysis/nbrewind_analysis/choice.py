@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
 from nbrewind_analysis.book import Entry, RecordBook
-from nbrewind_analysis.validity import EnvironmentPolicy, Situation, mismatches, unsafe
+from nbrewind_analysis.validity import (
+    EnvironmentPolicy,
+    Situation,
+    definitions_in_use,
+    mismatches,
+    unsafe,
+)
 
 
 @dataclass(slots=True)
@@ -19,6 +25,8 @@ class CellHint:
     ordinal: int = -1
     policy: str = "auto"
     """`never`, `always` or `auto`."""
+    rerun: bool = False
+    """The same cell was run, or reused, before in this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ def choose(
             reasons = mismatches(entry.record, now, environment)
             if not reasons:
                 reasons = unsafe(entry.record, hint.policy)
+            if not reasons:
+                reasons = definitions_in_use(entry.record, now, rerun=hint.rerun)
         if not reasons:
             return Choice(entry, [], entry)
         if best is None or len(reasons) < best[0]:

@@ -112,7 +112,8 @@ def _results_read(cell: Cell, now: Situation, shown: list[int]) -> frozenset[int
         if name in RESULT_NAMES:
             found.update(shown[-len(name) :][:1])
         else:
-            found.update(shown)
+            places = zip(shown, now.results, strict=False)
+            found.update(i for i, result in places if result is not None and result.value is None)
     return frozenset(found)
 
 

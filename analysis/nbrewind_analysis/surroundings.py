@@ -5,15 +5,26 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from nbrewind.model.records import ExecutionRecord, ModuleRead
-from nbrewind.model.versions import PRESENT, Version
-from nbrewind.state.digests import current_version
+from nbrewind.model.versions import ABSENT, PRESENT, Version
+from nbrewind.state.digests import current_version, listing
 from nbrewind.state.modules import LocalModules
 from nbrewind.store.abc import Store
 from nbrewind_analysis.equality import Equality
 from nbrewind_analysis.table import VersionTable
+
+
+def is_importable(name: str, *folders: str) -> bool:
+    """Whether a top-level module can be found, here or in `folders`; imports nothing."""
+    if name in sys.modules or name in sys.builtin_module_names:
+        return True
+    try:
+        return PathFinder.find_spec(name, [*folders, *sys.path]) is not None
+    except (ImportError, ValueError, OSError):
+        return False
 
 
 class DiskSurroundings:
@@ -24,24 +35,36 @@ class DiskSurroundings:
         self.modules = LocalModules(root)
         self._equality = Equality(store)
         self._files: dict[str, Version] = {}
+        self._listings: dict[str, frozenset[str] | None] = {}
         self._distributions: dict[str, str] = {}
         self._platform = f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine()
 
     def forget(self) -> None:
         """Files may have changed: look again."""
         self._files.clear()
+        self._listings.clear()
 
     def file(self, path: str, recorded: Version) -> Version:
         """Version of a file or folder on disk now; files do not change between two cells."""
         key = f"{path}\0{recorded == PRESENT}"
         known = self._files.get(key)
         if known is None:
-            full = path if path.startswith("/") else str(self.root / path)
-            known = self._files[key] = current_version(full, recorded)
+            known = self._files[key] = current_version(self._full(path), recorded)
         return known
+
+    def listing(self, path: str) -> frozenset[str] | None:
+        """The names in a folder on disk now; None if it is no folder."""
+        if path not in self._listings:
+            self._listings[path] = listing(self._full(path))
+        return self._listings[path]
+
+    def _full(self, path: str) -> str:
+        return path if path.startswith("/") else str(self.root / path)
 
     def module(self, read: ModuleRead) -> Version:
         """Version of a local module as loaded in this process, else as on disk."""
+        if read.version == ABSENT:
+            return PRESENT if is_importable(read.name, str(self.root)) else ABSENT
         return self.modules.on_disk(read)
 
     def distribution(self, name: str) -> str:

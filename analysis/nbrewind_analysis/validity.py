@@ -20,6 +20,7 @@ from nbrewind.model.records import (
     Result,
 )
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
+from nbrewind.state.digests import listing_version
 from nbrewind_analysis.table import VersionTable
 
 EnvironmentPolicy = Literal["rerun", "accept"]
@@ -38,6 +39,9 @@ class Surroundings(Protocol):
 
     def file(self, path: str, recorded: Version) -> Version:
         """Version of a file or folder on disk now, to compare with a recorded one."""
+
+    def listing(self, path: str) -> frozenset[str] | None:
+        """The names in a folder on disk now; None if it is no folder."""
 
     def module(self, read: ModuleRead) -> Version:
         """Version of a local module as this process has it, or would import it."""
@@ -79,11 +83,39 @@ class Situation:
         return self.ambient.get(provider)
 
     def file_version(self, path: str, recorded: Version) -> Version:
-        """Current content version of a file, be it on disk already or not."""
+        """Current version of a file or folder, be it on disk already or not."""
         known = self.files.get(path)
-        if known is None:
+        if known == ABSENT or (known is not None and recorded == PRESENT):
+            return PRESENT if known != ABSENT else ABSENT
+        if known not in (None, PRESENT):
+            return known
+        on_disk = self.surroundings.listing(path) if self.files else None
+        if known is None and on_disk is None:
+            version = self.surroundings.file(path, recorded)
+            if version != ABSENT or not self.files:
+                return version
+        # A folder, on disk or made by reuse (`present`), of which reuse may have changed more.
+        changed = self._changed_names(path)
+        if known is None and (on_disk is None or not changed) and not any(changed.values()):
             return self.surroundings.file(path, recorded)
-        return PRESENT if recorded == PRESENT and known != ABSENT else known
+        if recorded == PRESENT:
+            return PRESENT
+        names = set(on_disk or ()).difference(changed)
+        return listing_version(names.union(name for name, there in changed.items() if there))
+
+    def _changed_names(self, folder: str) -> dict[str, bool]:
+        """What reuse put into a folder (True) or took away (False) that disk does not show."""
+        above = "" if folder == "." else f"{folder.rstrip('/')}/"
+        changed: dict[str, bool] = {}
+        for path, version in self.files.items():
+            if not path.startswith(above) or (not above and path.startswith("/")):
+                continue
+            name, _, deeper = path[len(above) :].partition("/")
+            if version != ABSENT:
+                changed[name] = True
+            elif not deeper:
+                changed.setdefault(name, False)
+        return changed
 
     def version(self, name: str) -> Version:
         """Version of a name; `_`, `__` and `___` are results unless the notebook binds them."""
@@ -207,17 +239,30 @@ def _sharing_mismatches(record: ExecutionRecord, table: VersionTable) -> list[Re
             return [
                 Reason("sharing-changed", _shown(former.names[0]), "a value sharing it differs")
             ]
-    created = [
-        (name, var)
-        for group in record.writes.groups
-        for name, var in group.variables.items()
-        if name.startswith("@") and name not in reads.versions
-    ]
-    for name, var in created:
-        if name in table and table.own(name) != var.own:
-            others = (n for n in table if n not in rebound and not n.startswith("@"))
-            if name in table.entities_in_use(others):
-                return [Reason("sharing-changed", _shown(name), "its earlier definition is in use")]
+    return []
+
+
+def definitions_in_use(record: ExecutionRecord, now: Situation, *, rerun: bool) -> list[Reason]:
+    """Functions and classes the run made anew while other values hold on to equal ones.
+
+    The run would have made a second object, and `isinstance` tells them apart. Only where
+    the very same cell is run again in a live session do both become one, so that running a
+    notebook twice does not change everything that holds a function or a class.
+    """
+    table, reads = now.table, record.reads
+    kept: set[str] | None = None
+    lost = frozenset((*record.writes.rebound, *record.writes.deleted))
+    for group in record.writes.groups:
+        for name, variable in group.variables.items():
+            if not name.startswith("@") or name in reads.versions or name not in table:
+                continue
+            if rerun and table.own(name) == variable.own:
+                continue
+            if kept is None:
+                others = (n for n in table if n not in lost and not n.startswith("@"))
+                kept = table.entities_in_use(others)
+            if name in kept:
+                return [Reason("sharing-changed", _shown(name), "an equal definition is in use")]
     return []
 
 
@@ -241,14 +286,21 @@ def _ambient_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]
 def _file_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
     reasons = []
     for access in record.files:
-        if access.read is not None and now.file_version(access.path, access.read) != access.read:
-            reasons.append(Reason("file-changed", access.path, "its content differs"))
+        current = access.read and now.file_version(access.path, access.read)
+        if current != access.read:
+            reasons.append(Reason("file-changed", access.path, _file_change(access.read, current)))
         elif (
             _must_be_there(access)
             and now.file_version(access.path, access.write or ABSENT) != access.write
         ):
             reasons.append(Reason("file-changed", access.path, "the cell wrote it, and it differs"))
     return reasons
+
+
+def _file_change(recorded: Version | None, current: Version | None) -> str:
+    if ABSENT in (recorded, current):
+        return _change(recorded or ABSENT, current or ABSENT)
+    return "its content differs"
 
 
 def _must_be_there(access: FileAccess) -> bool:

@@ -85,6 +85,8 @@ class Engine:
         self.notebook = notebook
         self._ordinal = 0
         self._used: set[ObjectId] = set()
+        self._seen: set[str] = set()
+        """Ids of the cells requested so far."""
         self._plan: list[PlannedCell] = []
         self._must_run: dict[int, Reason] = {}
         self._running: RunningCell | None = None
@@ -176,6 +178,7 @@ class Engine:
         self.surroundings.forget()
         cell = self._analyse(request.source)
         hint = self._hint(request, ordinal)
+        self._seen.add(request.cell_id)
         if self.mode == "audit":
             choice = Choice(None, [])
             reasons = [Reason("forced", "", "every cell runs under audit")]
@@ -409,7 +412,8 @@ class Engine:
     def _hint(self, request: CellRequest, ordinal: int) -> CellHint:
         cell = self._analyse(request.source)
         policy = cell.directive or request.policy
-        return CellHint(self.notebook, request.cell_id, ordinal, policy)
+        rerun = bool(request.cell_id) and request.cell_id in self._seen
+        return CellHint(self.notebook, request.cell_id, ordinal, policy, rerun)
 
 
 def shown(names: Any) -> list[str]:

@@ -24,7 +24,7 @@ from nbrewind.model.records import (
     SessionEffects,
     Uses,
 )
-from nbrewind.model.versions import ENTROPY, Version, content_version
+from nbrewind.model.versions import ABSENT, ENTROPY, Version, content_version
 from nbrewind.state.ambient import AmbientTracker, Moved
 from nbrewind.state.effects import EffectTracker
 from nbrewind.state.entities import MAIN
@@ -34,6 +34,7 @@ from nbrewind.state.modules import LocalModules
 from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
 from nbrewind_analysis.cells import Cell
+from nbrewind_analysis.surroundings import is_importable
 from nbrewind_analysis.table import Closure
 from nbrewind_analysis.validity import PATCH, START
 
@@ -150,9 +151,7 @@ class Observers:
         modules = {
             name if self.modules.is_local(name) else name.split(".")[0] for name in uses.modules
         }
-        return msgspec.structs.replace(
-            uses, modules=tuple(sorted(m for m in modules if m not in _PURE))
-        )
+        return msgspec.structs.replace(uses, modules=tuple(sorted(modules)))
 
     def accesses(
         self,
@@ -177,12 +176,16 @@ class Observers:
         packages = {name.split(".")[0] for name in reached} - _PURE
         attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
         attributes.update(_MAGICS[text] for text in cell.names.strings & _MAGICS.keys())
-        local = tuple(self.modules.reach(reached))
+        touchable = {name.split(".")[0] for name in reached} | {BUILTINS}
+        local = (*self.modules.reach(reached), *_not_there(cell.names.imports))
+        touchable.update(module.name for module in local)
         return Accesses(
             tuple(self._ambient(cell, packages, attributes, observed, namespace)),
             tuple(observed.files),
             local,
-            tuple(sorted(packages | {module.name for module in local})),
+            tuple(
+                sorted({n.split(".")[0] for n in reached} | {m.name for m in local} | {BUILTINS})
+            ),
             environment(packages),
         )
 
@@ -285,11 +288,20 @@ _MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcw
 """What magics consult, by their name."""
 
 
+BUILTINS = "builtins"
+"""Names that no other place has come from there: every cell may depend on it."""
+
 SHELL = "IPython"
 """Stands for how the shell shows values: cells that show one depend on it."""
 
 _DISPLAY = frozenset({"ipython:formatters", "ipython:settings"})
 _MAGIC_CALL = re.compile(r"get_ipython\(\)\.run_line_magic\(.*\)")
+
+
+def _not_there(imports: Iterable[str]) -> list[ModuleRead]:
+    """Modules that a cell asked for and that do not exist: it may have coped without."""
+    tops = sorted({name.split(".")[0] for name in imports} - sys.modules.keys())
+    return [ModuleRead(name, "", ABSENT) for name in tops if not is_importable(name)]
 
 
 def _in_reach(provider: Provider, packages: set[str]) -> bool:

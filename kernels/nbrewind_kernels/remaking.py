@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nbrewind.errors import NBRewindError, NotRestorable
+from nbrewind.errors import NBRewindError, NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import ExecutionRecord, FileAccess, Group
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
@@ -214,7 +214,10 @@ class Remaker:
             if is_entity_name(name):
                 self._need_entity(name, current, record, runs)
             elif name in reads.manifests:
-                self._load_into(inputs, reads.manifests[name], reads.manifests)
+                try:
+                    self._load_into(inputs, reads.manifests[name], reads.manifests)
+                except (NotRestorable, StoreError):
+                    self._remake_into(inputs, name, record, runs)
             else:
                 self._remake_into(inputs, name, record, runs)
         missing = [n for n in wanted if n not in inputs and not is_entity_name(n)]

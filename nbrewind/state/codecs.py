@@ -36,6 +36,7 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "pandas.core.generic.NDFrame": "nbrewind.state.frames:reduce_frame",
     "_io._IOBase": "nbrewind.state.closed_files:reduce_file",
     "numpy.memmap": "nbrewind.state.arrays:refuse_memmap",
+    "nbrewind.state.existence.StandIn": "nbrewind.state.existence:reduce_stand_in",
 }
 """Codecs for a type and all derived from it."""
 
@@ -67,6 +68,8 @@ _NOT_STORABLE = frozenset(
         "builtins.traceback",
         "functools._lru_cache_wrapper",
         "threading.Thread",
+        "argparse.ArgumentParser",  # compares strings by identity
+        "unittest.mock.Base",  # answers every question, also pickle's
         "socket.socket",
         "logging.Handler",
         "matplotlib.artist.Artist",

@@ -85,7 +85,10 @@ INTERESTING_ATTRIBUTES = frozenset(
 
 _DATACLASS_SINGLETONS = {
     id(getattr(dataclasses, name)): name
-    for name in ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+    for name in (
+        *("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR"),
+        "_HAS_DEFAULT_FACTORY",
+    )
 }
 _HOOKS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__")
 
@@ -254,6 +257,8 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         for base in kind.__mro__:
             if base.__module__ != MAIN or isinstance(base, enum.EnumMeta):
                 continue
+            if "__del__" in base.__dict__:
+                raise NotStorable(f"{kind.__qualname__} has a finaliser, which a copy would run")
             for hook in _HOOKS:
                 code = getattr(base.__dict__.get(hook), "__code__", None)
                 if code is not None and not code.co_filename.startswith(_LIBRARY_FILES):
