@@ -254,7 +254,9 @@ def definitions_in_use(record: ExecutionRecord, now: Situation, *, rerun: bool) 
     lost = frozenset((*record.writes.rebound, *record.writes.deleted))
     for group in record.writes.groups:
         for name, variable in group.variables.items():
-            if not name.startswith("@") or name in reads.versions or name not in table:
+            if not name.startswith("@") or name not in table:
+                continue
+            if name in reads.versions and name not in record.writes.rebound:
                 continue
             if rerun and table.own(name) == variable.own:
                 continue

@@ -294,7 +294,9 @@ class Engine:
         self.observers.begin(
             thorough=bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
         )
-        return RunningCell(cell, hint, reached, report, registries, started)
+        lazy = (name for name in self.live.lazy if not name.startswith("@"))
+        held = [self.live.entities.get(entity) for entity in table.entities_in_use(lazy)]
+        return RunningCell(cell, hint, reached, report, registries, started, held)
 
     def _finish(self, running: RunningCell, outcome: CellOutcome) -> CellReport:
         seconds = time.perf_counter() - running.clock

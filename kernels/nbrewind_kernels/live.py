@@ -156,6 +156,11 @@ class LiveNamespace:
         self.settle(fresh)
         return lost
 
+    def hold(self, values: Any) -> None:
+        """Keep values alive as long as somebody is `holding`."""
+        if self._holders:
+            self._held.append(values)
+
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Keep whatever is loaded alive meanwhile: entities die unless something holds them."""
@@ -195,7 +200,7 @@ class LiveNamespace:
         except (StoreError, NotRestorable) as problem:
             log.warning("%s cannot be loaded: %s", ", ".join(sorted(group.variables)), problem)
             return False
-        self._held.append(values)
+        self.hold(values)
         for name, value in zip(names, values, strict=True):
             if name in group.variables and not is_entity_name(name):
                 self.namespace[name] = value

@@ -101,20 +101,18 @@ def _formatters(display_formatter: Any) -> int:
     parts: list[object] = []
     for mimetype, formatter in sorted(display_formatter.formatters.items()):
         parts.append((mimetype, formatter.enabled))
-        parts.append(
-            frozenset(
-                (id(kind), _identity(printer))
-                for kind, printer in formatter.type_printers.items()
-                if not _comes_by_import(kind)
-            )
-        )
-        parts.append(
-            frozenset(
-                (key, _identity(printer))
-                for key, printer in formatter.deferred_printers.items()
-                if not str(key[0]).startswith(_BY_IMPORT)
-            )
-        )
+        # A printer registered by name moves over to the types once such a value is shown.
+        by_type = [
+            ((kind.__module__, kind.__name__), printer)
+            for kind, printer in formatter.type_printers.items()
+            if not _comes_by_import(kind)
+        ]
+        by_name = [
+            (key, printer)
+            for key, printer in formatter.deferred_printers.items()
+            if not str(key[0]).startswith(_BY_IMPORT)
+        ]
+        parts.append(frozenset((key, _identity(value)) for key, value in (*by_type, *by_name)))
         parts.append(len(formatter.singleton_printers))
     plain = display_formatter.formatters.get("text/plain")
     if plain is not None:

@@ -269,6 +269,7 @@ class Remaker:
 
         restore = Restore(live.namespace, live.entities, need)
         names, values = load_manifest(live.store, manifest, restore)
+        live.hold(values)
         for name, value in zip(names, values, strict=True):
             if wanted.get(name) == manifest and not is_entity_name(name):
                 inputs[name] = value
