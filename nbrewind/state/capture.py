@@ -11,13 +11,15 @@ import datetime
 import decimal
 import enum
 import fractions
+import gc
 import pathlib
 import pickle
 import re
 import sys
 import types
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, KeysView, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,14 +87,36 @@ class Dump:
     leaves: list[tuple[ObjectId, ...]] | None = None
     """Ids of the leaves of each buffer, once the version was asked for."""
     _pickler: StatePickler | None = None
-    _objects: dict[int, int] | None = None
+    _objects: dict[int, int] = field(default_factory=dict)
+    """Mutable objects by id → position, of a value that cannot be stored."""
+    _memo: dict[int, tuple[int, Any]] | None = None
 
     @property
-    def objects(self) -> dict[int, int]:
-        """Mutable objects by id → position in the stream; worked out when first asked for."""
-        if self._objects is None:
-            self._objects = {} if self._pickler is None else _mutable_objects(self._pickler)
-        return self._objects
+    def may_share(self) -> bool:
+        """Whether the value contains anything that another name could have a part in."""
+        return self._pickler is not None or bool(self._objects)
+
+    def ids(self) -> KeysView[int]:
+        """Ids of the objects of the value, mutable or not; all are alive as long as this is."""
+        if self._pickler is None:
+            return self._objects.keys()
+        if self._memo is None:
+            with _collector_paused():
+                self._memo = self._pickler.memo.copy()
+            if isinstance(self._pickler, NanPickler):
+                for key, (number, nan) in self._pickler.nans.items():
+                    self._memo[key] = (-1 - number, nan)
+        return self._memo.keys()
+
+    def position(self, key: int) -> int | None:
+        """Where in the stream an object of `ids` is; None if it ties no names together."""
+        if self._pickler is None or self._memo is None:
+            return self._objects.get(key)
+        position, obj = self._memo[key]
+        if position < 0:  # a NaN: immutable, but its identity can be seen
+            return position
+        tying = key not in self._pickler.ignored and _is_mutable(obj, self._pickler.by_value)
+        return position if tying else None
 
     @property
     def size(self) -> int:
@@ -220,23 +244,16 @@ class Examination:
         return dump
 
 
-def _mutable_objects(pickler: StatePickler) -> dict[int, int]:
-    memo: dict[int, tuple[int, Any]] = pickler.memo.copy()
-    by_value = pickler.by_value
-    cache: dict[type, bool] = {}
-    found: dict[int, int] = {}
-    for key, (position, obj) in memo.items():
-        kind = type(obj)
-        mutable = cache.get(kind)
-        if mutable is None:
-            mutable = _is_mutable(obj, by_value)
-            if kind is not types.FunctionType and not isinstance(obj, type):
-                cache[kind] = mutable
-        if mutable and key not in pickler.ignored:
-            found[key] = position
-    if isinstance(pickler, NanPickler):
-        found.update((key, -1 - number) for key, (number, _) in pickler.nans.items())
-    return found
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A million tuples at once would have every object of the notebook visited several times."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _is_mutable(obj: Any, by_value: set[int]) -> bool:

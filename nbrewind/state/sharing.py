@@ -21,19 +21,8 @@ class Sharing:
 
     def __init__(self, dumps: Mapping[str, Dump]) -> None:
         self._parent = {name: name for name in dumps}
-        holders: dict[int, list[str]] = defaultdict(list)
-        for name in sorted(dumps):
-            for key in dumps[name].objects:
-                holders[key].append(name)
         self._pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-        for key, names in holders.items():
-            if len(names) < 2:
-                continue
-            for name in names[1:]:
-                self._join(names[0], name)
-            for first, second in combinations(names, 2):
-                positions = dumps[first].objects[key], dumps[second].objects[key]
-                self._pairs[first, second].append(positions)
+        self._join_objects(dumps)
         self.broken: set[str] = set()
         """Names that share memory in a way their streams cannot express."""
         self._join_memory(dumps)
@@ -54,6 +43,15 @@ class Sharing:
                 parts = (f"{i},{j}" for i, j in sorted(positions))
                 table["\0".join(pair)] = combine("sharing", parts)[:24]
         return table
+
+    def _join_objects(self, dumps: Mapping[str, Dump]) -> None:
+        for key, found in _in_several(dumps).items():
+            places = [(name, dumps[name].position(key)) for name in sorted(found)]
+            holders = [(name, position) for name, position in places if position is not None]
+            for name, _ in holders[1:]:
+                self._join(holders[0][0], name)
+            for (first, one), (second, other) in combinations(holders, 2):
+                self._pairs[first, second].append((one, other))
 
     def _join_memory(self, dumps: Mapping[str, Dump]) -> None:
         spans = sorted(
@@ -80,3 +78,20 @@ class Sharing:
     def _join(self, one: str, other: str) -> None:
         first, second = sorted((self._find(one), self._find(other)))
         self._parent[second] = first
+
+
+def _in_several(dumps: Mapping[str, Dump]) -> dict[int, list[str]]:
+    """Objects, by id, that are part of several values; most values have millions, or none."""
+    sharing = [name for name in dumps if dumps[name].may_share]
+    if len(sharing) < 2:
+        return {}
+    sharing.sort(key=lambda name: len(dumps[name].ids()))
+    found: dict[int, list[str]] = {}
+    owner: dict[int, str] = {}
+    for name in sharing:
+        ids = dumps[name].ids()
+        for key in ids & owner.keys():
+            found.setdefault(key, [owner[key]]).append(name)
+        if name != sharing[-1]:  # the largest is only looked up in the others
+            owner.update(dict.fromkeys(ids - owner.keys(), name))
+    return found
