@@ -80,6 +80,7 @@ def look_at_changes(
         touch: what the code may have touched.
         hidden: names that are the shell's.
     """
+    live.entities.begin_look()
     present = user_names(live, hidden)
     anew = {n for n in present if live.ids.get(n) != id(live.namespace[n])}
     gone = {n for n in table if n in live.ids and n not in live.namespace}

@@ -61,6 +61,7 @@ class EntityTable:
     def __init__(self) -> None:
         self._objects: dict[str, weakref.ref[Any]] = {}
         self._ids: dict[int, tuple[str, weakref.ref[Any]]] = {}
+        self._met: set[str] = set()
         self.fresh: set[str] = set()
         """Entities that were bound to an object since this set was cleared last."""
 
@@ -86,6 +87,7 @@ class EntityTable:
         """
         known = self.known_id(obj)
         if known is not None:
+            self._met.add(known)
             return known
         stem = f"@{obj.__qualname__}:{definition_digest(obj)}:"
         n = 0
@@ -95,8 +97,12 @@ class EntityTable:
         return f"{stem}{n}"
 
     def _is_taken(self, entity: str) -> bool:
-        """Whether another object was given this id just now."""
-        return entity in self.fresh and self.get(entity) is not None
+        """Whether another object was given this id, or was met under it, just now."""
+        return entity in (self.fresh | self._met) and self.get(entity) is not None
+
+    def begin_look(self) -> None:
+        """The namespace is about to be looked at: what was met before is of no account."""
+        self._met.clear()
 
     def bind(self, entity: str, obj: Any) -> None:
         """Give an id to an object; an object that had the id loses it."""
