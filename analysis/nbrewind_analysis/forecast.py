@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
 
 from nbrewind.model.blobs import ObjectId
@@ -224,8 +225,14 @@ def _rests_on_unknown(choice: Choice, now: Situation) -> bool:
 
 
 def _is_unknown(reason: Reason, now: Situation) -> bool:
-    versions = now.ambient if reason.kind == "ambient-changed" else now.files
-    return versions.get(reason.subject, "").startswith(_UNKNOWN)
+    if reason.kind == "ambient-changed":
+        return now.ambient.get(reason.subject, "").startswith(_UNKNOWN)
+    # A folder's listing is as unknown as what cells that will run put into it.
+    return any(
+        version.startswith(_UNKNOWN)
+        for path, version in now.files.items()
+        if reason.subject in (path, posixpath.dirname(path) or ".")
+    )
 
 
 def _assume_run(now: Situation, choice: Choice, cell: Cell, index: int) -> None:

@@ -84,10 +84,11 @@ def _hook(
     # Runs for every event of the process, `id()` among them: a look-up in a default.
     listeners = heard_by(event)
     if listeners is not None:
-        _tell(listeners, event, args)
+        tell(listeners, event, args)
 
 
-def _tell(listeners: tuple[Listener, ...], event: str, args: tuple[Any, ...]) -> None:
+def tell(listeners: tuple[Listener, ...], event: str, args: tuple[Any, ...]) -> None:
+    """Call listeners, unless this thread is `unheard` or a listener is at work in it."""
     if getattr(_quiet, "on", False):
         return
     _quiet.on = True

@@ -71,17 +71,24 @@ def current_version(path: str, recorded: Version | None = None) -> Version:
         path: Absolute path.
         recorded: The version to compare with: `present` asks for existence only.
     """
-    if recorded == PRESENT:
-        return PRESENT if os.path.lexists(path) else ABSENT
-    if os.path.isdir(path):
-        with unheard():
-            try:
-                return listing_version(os.listdir(path))
-            except FileNotFoundError:
-                return ABSENT
-            except OSError:
-                return PRESENT
-    return digest_file(path)
+    with unheard():
+        if not os.path.lexists(path):
+            return ABSENT
+        if recorded == PRESENT:
+            return PRESENT
+        if os.path.isdir(path):
+            names = listing(path)
+            return PRESENT if names is None else listing_version(names)
+        return digest_file(path)
+
+
+def listing(path: str) -> frozenset[str] | None:
+    """The names in a folder; None if it is no folder or cannot be listed."""
+    with unheard():
+        try:
+            return frozenset(os.listdir(path))
+        except (OSError, ValueError):
+            return None
 
 
 def contents(path: str, limit: int) -> bytes | None:

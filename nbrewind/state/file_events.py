@@ -86,6 +86,10 @@ class How(Enum):
     """Its permission bits change."""
     LINK = auto()
     """A symbolic link to `target` is made at the path."""
+    CHECK = auto()
+    """It is looked for; only whether it is there counts."""
+    STAT = auto()
+    """Its size or times are looked at; for a folder, as for a check, whether it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ def touches(event: str, args: tuple[Any, ...]) -> Iterator[Touch]:
     if event == "open":
         yield from _opened(*args)
     elif event in ("os.listdir", "os.scandir"):
-        path = _absolute("." if args[0] is None else args[0])
+        path = absolute("." if args[0] is None else args[0])
         if path:
             yield Touch(How.LIST, path)
     elif event == "sqlite3.connect":
@@ -147,7 +151,7 @@ def touches(event: str, args: tuple[Any, ...]) -> Iterator[Touch]:
         yield from _paired(event, *args)
     elif event in _ONE_PATH:
         folder = args[-1] if event != "os.truncate" and len(args) > 1 else None
-        path = _absolute(args[0], folder)
+        path = absolute(args[0], folder)
         if path:
             yield Touch(_ONE_PATH[event], path)
 
@@ -163,7 +167,7 @@ _ONE_PATH = {
 
 
 def _opened(raw: Any, mode: str | None, flags: int) -> Iterator[Touch]:
-    path = None if isinstance(raw, int) else _absolute(raw)
+    path = None if isinstance(raw, int) else absolute(raw)
     if path is None or flags & getattr(os, "O_DIRECTORY", 0):
         return  # a descriptor was seen when it was opened; O_TMPFILE includes O_DIRECTORY
     access = flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
@@ -182,13 +186,13 @@ def _opened(raw: Any, mode: str | None, flags: int) -> Iterator[Touch]:
 
 def _paired(event: str, source: Any, target: Any, *folders: int) -> Iterator[Touch]:
     first = folders[0] if folders else None
-    there = _absolute(target, folders[-1] if folders else None)
+    there = absolute(target, folders[-1] if folders else None)
     if there is None:
         return
     if event == "os.symlink":
         yield Touch(How.LINK, there, os.path.join(os.path.dirname(there), os.fsdecode(source)))
         return
-    here = _absolute(source, first)
+    here = absolute(source, first)
     if here is None:
         return
     if event == "os.rename":
@@ -198,7 +202,7 @@ def _paired(event: str, source: Any, target: Any, *folders: int) -> Iterator[Tou
         yield Touch(How.REPLACE, there)
 
 
-def _absolute(raw: Any, folder: Any = None) -> str | None:
+def absolute(raw: Any, folder: Any = None) -> str | None:
     """An absolute path without symbolic links resolved; None if it cannot be told."""
     if isinstance(raw, int):
         return _of_descriptor(raw)

@@ -100,7 +100,7 @@ class History:
     def _entry(self, path: str) -> _Path:
         entry = self._paths.get(path)
         if entry is None:
-            exists = os.path.lexists(path)
+            exists = os.path.lexists(path) and not self._is_in_new_folder(path)
             folder = exists and os.path.isdir(path)
             entry = self._paths[path] = _Path(exists, folder, _mode(path) if exists else 0)
         return entry
@@ -122,6 +122,39 @@ class History:
             if entry.read == PRESENT:
                 entry.read = None  # existence was enough so far; now content counts
             entry.wanted = True
+
+    def _check(self, touch: Touch) -> None:
+        if touch.path not in self._paths and self._is_in_new_folder(touch.path):
+            return
+        entry = self._entry(touch.path)
+        if entry.wanted or entry.changed:
+            return  # what was read says more; what the run made is no input
+        if entry.read is None:
+            entry.read = PRESENT if entry.existed else ABSENT
+        entry.wanted = not entry.existed
+
+    def _stat(self, touch: Touch) -> None:
+        # Times cannot be put back, and would differ after every checkout: content decides.
+        if touch.path not in self._paths and self._is_in_new_folder(touch.path):
+            return
+        if self._entry(touch.path).folder:
+            self._check(touch)
+        else:
+            self._read(touch)
+
+    def _is_in_new_folder(self, path: str) -> bool:
+        """Whether the run made the folder, so that it made all that is in it as well.
+
+        Writers in C raise no events: what they put into a temporary folder would
+        otherwise pass for a file that was there before.
+        """
+        folder = os.path.dirname(path)
+        while folder != path:
+            entry = self._paths.get(folder)
+            if entry is not None and entry.changed:
+                return not entry.existed
+            path, folder = folder, os.path.dirname(folder)
+        return False
 
     def _update(self, touch: Touch) -> None:
         entry = self._look(touch.path)
@@ -253,6 +286,8 @@ _NOTES = {
     How.MOVE: History._move,
     How.MODE: History._mode_change,
     How.LINK: History._link,
+    How.CHECK: History._check,
+    How.STAT: History._stat,
 }
 
 

@@ -1,9 +1,8 @@
 """Which files a run read and wrote, seen through Python's audit events.
 
 `FileTracker` turns events into a `FileReport`. It sees what Python code opens, lists,
-makes, removes and renames. It is blind to readers written in C (HDF5, Parquet), to
-child processes (it says that one was started) and to mere existence checks, which
-raise no event.
+makes, removes, renames and looks for. It is blind to readers written in C (HDF5,
+Parquet) and to child processes (it says that one was started).
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from typing import Any
 
 from nbrewind.model.records import FileAccess
 from nbrewind.model.versions import Version
-from nbrewind.state import audit
+from nbrewind.state import audit, existence
+from nbrewind.state.askers import asker
 from nbrewind.state.digests import digest_file
-from nbrewind.state.file_events import EVENTS, flag_of, is_tooling, touches
+from nbrewind.state.file_events import EVENTS, Touch, absolute, flag_of, is_tooling, touches
 from nbrewind.state.file_history import History
-from nbrewind.state.locations import inside, library_folders, machine_folders
+from nbrewind.state.locations import inside, is_library_file, library_folders, machine_folders
 
 _KERNEL_THREADS = (
     *("IOPub", "IOStream", "Heartbeat", "Control", "IPythonHistory", "HistorySaving"),
@@ -78,6 +78,9 @@ class FileTracker:
         self._thread = 0
         self._still_open: set[str] = set()
         self._open_before: dict[str, Version] = {}
+        self._libraries: dict[str, bool] = {}
+        # Not only in `begin`: restored values may refer to the functions.
+        existence.install()
 
     def begin(self) -> None:
         """Start noting what happens."""
@@ -86,9 +89,11 @@ class FileTracker:
         self._thread = threading.get_ident()
         self._open_before = {path: digest_file(path) for path in self._still_open}
         audit.listen(EVENTS, self._on_event)
+        existence.listen(self._on_check)
 
     def end(self) -> FileReport:
         """Stop, and tell what happened since `begin`."""
+        existence.ignore(self._on_check)
         audit.ignore(EVENTS, self._on_event)
         history, self._history = self._history, None
         if history is None:
@@ -119,6 +124,31 @@ class FileTracker:
         for touch in touches(event, args):
             if not self._is_ignored(touch.path):
                 history.note(touch)
+
+    def _on_check(self, event: str, args: tuple[Any, ...]) -> None:
+        history = self._history
+        if history is None or not self._is_counted_thread():
+            return
+        asked = asker(audit.caller(3), event)  # past the function that tells, and the check
+        path = absolute(args[0]) if asked is not None else None
+        if asked is None or path is None or "\0" in path or self._is_ignored(path):
+            return
+        if not self._is_inside(path) and self._is_of_library(asked.file):
+            return  # a library looks for its own settings and caches
+        history.note(Touch(asked.how, path))
+        if event != "os.lstat" and os.path.islink(path):
+            target = os.path.realpath(path)
+            if not self._is_ignored(target):
+                history.note(Touch(asked.how, target))
+
+    def _is_inside(self, path: str) -> bool:
+        return inside(self._root, path) != path or inside(self._real_root, path) != path
+
+    def _is_of_library(self, file: str) -> bool:
+        known = self._libraries.get(file)
+        if known is None:
+            known = self._libraries[file] = is_library_file(file, self._real_root)
+        return known
 
     def _is_counted_thread(self) -> bool:
         ident = threading.get_ident()
