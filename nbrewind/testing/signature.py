@@ -141,4 +141,4 @@ class _Walk:
             and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
         }
         bases = [self.describe(base) for base in cls.__bases__]
-        return [cls.__qualname__, bases, [[k, self.describe(v)] for k, v in own.items()]]
+        return [cls.__qualname__, bases, [[k, self.describe(own[k])] for k in sorted(own)]]
