@@ -19,7 +19,7 @@ from nbrewind.model.versions import Version
 from nbrewind.state import audit, existence
 from nbrewind.state.askers import asker
 from nbrewind.state.digests import digest_file
-from nbrewind.state.file_events import EVENTS, Touch, absolute, flag_of, is_tooling, touches
+from nbrewind.state.file_events import EVENTS, How, Touch, absolute, flag_of, is_tooling, touches
 from nbrewind.state.file_history import History
 from nbrewind.state.locations import inside, is_library_file, library_folders, machine_folders
 
@@ -79,6 +79,7 @@ class FileTracker:
         self._still_open: set[str] = set()
         self._open_before: dict[str, Version] = {}
         self._libraries: dict[str, bool] = {}
+        self._checked: set[tuple[str, How, str]] = set()
         # Not only in `begin`: restored values may refer to the functions.
         existence.install()
 
@@ -86,6 +87,7 @@ class FileTracker:
         """Start noting what happens."""
         self._history = History()
         self._flags = set()
+        self._checked.clear()
         self._thread = threading.get_ident()
         self._open_before = {path: digest_file(path) for path in self._still_open}
         audit.listen(EVENTS, self._on_event)
@@ -131,10 +133,13 @@ class FileTracker:
             return
         asked = asker(audit.caller(3), event)  # past the function that tells, and the check
         path = absolute(args[0]) if asked is not None else None
-        if asked is None or path is None or "\0" in path or self._is_ignored(path):
+        if asked is None or path is None or (event, asked.how, path) in self._checked:
             return
         if not self._is_inside(path) and self._is_of_library(asked.file):
             return  # a library looks for its own settings and caches
+        self._checked.add((event, asked.how, path))
+        if "\0" in path or self._is_ignored(path):
+            return
         history.note(Touch(asked.how, path))
         if event != "os.lstat" and os.path.islink(path):
             target = os.path.realpath(path)

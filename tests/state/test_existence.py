@@ -352,6 +352,10 @@ def test_a_link_is_checked_with_what_it_leads_to(root: Path, observe: Observe) -
         "target": (ABSENT, None),
     }
     assert observe(lambda: os.path.islink("link")) == {"link": (PRESENT, None)}
+    assert set(observe(lambda: (os.path.islink("link"), os.path.isdir("link")))) == {
+        "link",
+        "target",
+    }
 
 
 def test_paths_that_cannot_be_looked_at_stay_absent(root: Path, observe: Observe) -> None:
