@@ -134,8 +134,9 @@ def _salvage(
                 except (ObjectDamaged, ObjectMissing) as exc:
                     _log.info("not salvaged: %s", exc)
                     continue
-                how, payload = codec.encode(content)
                 entry = place.entry
+                # As it was, so that a pack of which all is right gets its name back.
+                how, payload = codec.encode_as(entry.codec, content)
                 writer.add(entry.kind, how, payload, content.nbytes, entry.oid)
                 writer.settle()
                 kept.add(entry.oid)

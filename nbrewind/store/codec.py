@@ -49,8 +49,18 @@ def encode(data: memoryview) -> tuple[int, bytes | memoryview]:
     Returns:
         The codec's number, and the payload: `data` itself for `RAW`.
     """
-    codec = _choose(data)
-    if codec == RAW:
+    return encode_as(_choose(data), data)
+
+
+def encode_neighbours(parts: Sequence[memoryview]) -> list[tuple[int, bytes | memoryview]]:
+    """Encode neighbouring parts of one blob alike: the first one's sample speaks for all."""
+    first = encode(parts[0])
+    return [first, *(encode_as(first[0], part) for part in parts[1:])]
+
+
+def encode_as(codec: int, data: memoryview) -> tuple[int, bytes | memoryview]:
+    """Encode one object by a given codec, or raw where that is no longer."""
+    if codec == RAW or data.nbytes < MIN_BYTES:
         return RAW, data
     content: bytes | memoryview = data if codec == ZSTD else _shuffle(bytes(data), codec)
     payload = _compressor().compress(content)

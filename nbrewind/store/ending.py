@@ -62,6 +62,11 @@ class Ending:
         self._ref: RefFile | None = None
 
     @property
+    def staged(self) -> int:
+        """Bytes that wait in memory."""
+        return sum(pack.waiting for pack in self._packs)
+
+    @property
     def ref(self) -> RefFile:
         """The ref, once it is written."""
         assert self._ref is not None

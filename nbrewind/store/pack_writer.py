@@ -42,7 +42,8 @@ class PackWriter:
         self._fd = -1
         self._staged = staged
         self._pieces: list[bytes | memoryview] = [pack_header()]
-        self._waiting = 0
+        self.waiting = 0
+        """Bytes added and not written yet."""
         self._borrowed = False
         self._entries: list[Entry] = []
         self.size = len(self._pieces[0])
@@ -61,8 +62,8 @@ class PackWriter:
         self._pieces += [record_head(kind, codec, stored, size, oid), payload]
         self._entries.append(Entry(oid, 0, kind, codec, self.size + HEAD.size, stored, size))
         self.size += HEAD.size + stored
-        self._waiting += HEAD.size + stored
-        if self._waiting >= _WRITE_BYTES and not self._staged:
+        self.waiting += HEAD.size + stored
+        if self.waiting >= _WRITE_BYTES and not self._staged:
             self._flush()
 
     def settle(self) -> None:
@@ -98,7 +99,7 @@ class PackWriter:
             self._fd = durable.create(self.path)
         durable.write_all(self._fd, self._pieces)
         self._pieces.clear()
-        self._waiting = 0
+        self.waiting = 0
         self._borrowed = False
 
     def _write_anew(self, footer: bytes) -> None:

@@ -70,7 +70,6 @@ class Pipeline:
         ending: Ending,
         epoch: int,
         added: Iterable[ObjectId],
-        size: int,
         failed: Callable[[Exception], None],
     ) -> None:
         """Hand over a commit.
@@ -79,10 +78,10 @@ class Pipeline:
             ending: What is left to do.
             epoch: `epoch` when the commit began.
             added: The objects it adds.
-            size: Their bytes.
             failed: Called, from another thread, if the commit fails.
         """
         self._check_fork()
+        size = ending.staged
         with self._changed:
             while self._unfinished and (
                 self._unfinished >= _MOST_WAITING or self._bytes + size > _MOST_BYTES

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STAGED_BYTES = 32 * 1024 * 1024
 """A commit's first bytes wait in memory; what it adds beyond is written at once."""
+_ALIKE = 4
+"""Neighbouring leaves that are encoded alike: trying codecs on each costs more than it saves."""
 _BATCH = 64
 """Leaves encoded together: bounds the memory compressed leaves wait in."""
 
@@ -88,7 +90,7 @@ class LocalWriter(StoreWriter):
     def commit_later(self, body: RefBody, failed: Callable[[Exception], None]) -> None:
         """See `StoreWriter.commit_later`."""
         ending = self._end(body)
-        self._store.pipeline.add(ending, self._epoch, self._added, self.bytes_added, failed)
+        self._store.pipeline.add(ending, self._epoch, self._added, failed)
 
     def abort(self) -> None:
         """See `StoreWriter.abort`."""
@@ -130,7 +132,8 @@ class LocalWriter(StoreWriter):
             with durable.writing(self._session):
                 for at in range(0, len(views), _BATCH):
                     part = views[at : at + _BATCH]
-                    encoded = run_all(codec.encode, part)
+                    runs = [part[i : i + _ALIKE] for i in range(0, len(part), _ALIKE)]
+                    encoded = [e for run in run_all(codec.encode_neighbours, runs) for e in run]
                     for view, oid, (how, payload) in zip(
                         part, ids[at : at + _BATCH], encoded, strict=True
                     ):

@@ -113,8 +113,9 @@ def run(notebook: Notebook, mode: RunMode) -> Run:
             client.wait_for_ready(timeout=PATIENCE)
             execute(client, "pass")  # the engine's first cell pays for imports
             setup = sum(execute(client, source) for source in notebook.setup)
+            setup += 0.0 if mode == "plain" else ask(client, "report")
             cells = [execute(client, source) for source in notebook.cells]
-            end = 0.0 if mode == "plain" else close(client)
+            end = 0.0 if mode == "plain" else ask(client, "close")
             stored = sum(f.stat().st_size for f in Path(folder, ".nbrewind").rglob("*.pack"))
             return Run(setup, cells, end, stored)
         finally:
@@ -139,10 +140,10 @@ def execute(client: BlockingKernelClient, source: str) -> float:
             return seconds
 
 
-def close(client: BlockingKernelClient) -> float:
-    """End the engine's session; seconds until everything is on the disk."""
+def ask(client: BlockingKernelClient, operation: str) -> float:
+    """Ask the engine for something that it answers when everything is on the disk; seconds."""
     began = time.perf_counter()
-    message = client.session.msg("nbrewind_request", {"op": "close"})
+    message = client.session.msg("nbrewind_request", {"op": operation})
     client.control_channel.send(message)
     asked = message["header"]["msg_id"]
     while client.get_control_msg(timeout=PATIENCE)["parent_header"].get("msg_id") != asked:
