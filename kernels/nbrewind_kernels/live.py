@@ -121,20 +121,19 @@ class LiveNamespace:
         lost: list[str] = []
         fresh: list[str] = []
         restore = Restore(self.namespace, self.entities)
-        busy: set[int] = set()
+        busy: dict[int, int] = {}
 
         def ensure(name: str) -> bool:
             group = table.group(name)
             if group is None:
                 self.lazy.discard(name)
                 return False
-            if not self._is_missing(name) or id(group) in busy:
+            begun = busy.get(id(group), 0)
+            # A class whose metaclass keeps it in a registry is needed while its own load
+            # waits for the metaclass: it is begun once more, and the first load finds it.
+            if not self._is_missing(name) or begun > 1 or (begun and self._is_alive(name)):
                 return True
-            busy.add(id(group))
-            for other in group.variables:
-                for entity in group.variables[other].uses.entities:
-                    if entity not in group.variables:
-                        ensure(entity)
+            busy[id(group)] = begun + 1
             if self._load_group(group, restore) or remake(group):
                 self.lazy.difference_update(group.variables)
                 fresh.extend(group.variables)
@@ -175,6 +174,9 @@ class LiveNamespace:
     def _is_missing(self, name: str) -> bool:
         """Lazy, or an entity that died because nothing loaded holds it."""
         return name in self.lazy or (is_entity_name(name) and self.entities.get(name) is None)
+
+    def _is_alive(self, name: str) -> bool:
+        return not is_entity_name(name) or self.entities.get(name) is not None
 
     def settle(self, names: Iterable[str]) -> None:
         """Take the present values of names as what their versions stand for."""

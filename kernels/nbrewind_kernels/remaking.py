@@ -19,7 +19,7 @@ from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import ExecutionRecord, FileAccess, Group
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.digests import contents
-from nbrewind.state.entities import is_entity_name
+from nbrewind.state.entities import carries, is_entity_name
 from nbrewind.state.put_back import put_back
 from nbrewind.state.restoring import Restore
 from nbrewind_analysis.book import Entry
@@ -153,9 +153,10 @@ class Remaker:
         for name in group.variables:
             if is_entity_name(name):
                 obj = made.get(name[1:].split(":")[0])
-                if obj is None:
-                    return live.entities.get(name) is not None
-                live.entities.bind(name, obj)
+                if carries(obj, name):
+                    live.entities.bind(name, obj)
+                elif live.entities.get(name) is None:
+                    return False
             elif name not in made:
                 return False
         for name in group.variables:
@@ -171,14 +172,19 @@ class Remaker:
         """
         engine = self._engine
         live, table = engine.live, engine.now.table
+        written = {n: v.own for g in record.writes.groups for n, v in g.variables.items()}
         for entity in filter(is_entity_name, record.writes.rebound):
             obj = made.get(entity[1:].split(":")[0])
-            if obj is None or live.entities.get(entity) is obj:
+            if not carries(obj, entity) or live.entities.get(entity) is obj:
                 continue
             live.entities.bind(entity, obj)
             if entity not in table:
                 continue
-            live.lazy.add(entity)
+            if table.own(entity) == written[entity]:
+                live.lazy.discard(entity)
+                live.settle([entity])
+            else:
+                live.lazy.add(entity)
             for name in list(table):
                 group = table.group(name)
                 if group is None or group.manifest is None or not live.is_loaded(name):
@@ -245,7 +251,7 @@ class Remaker:
         manifest = record.reads.manifests.get(name)
         if manifest is None:
             made = self._values_for(name, record, runs).get(name[1:].split(":")[0])
-            if made is None:
+            if not carries(made, name):
                 raise NotRestorable(f"{name[1:].split(':')[0]} was changed since its cell ran")
             engine.live.entities.bind(name, made)
         else:

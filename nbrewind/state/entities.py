@@ -55,6 +55,13 @@ def definition_digest(obj: types.FunctionType | type) -> str:
     return combine("class", parts)[:16]
 
 
+def carries(obj: Any, entity: str) -> bool:
+    """Whether an object, just defined, is what an entity id was given for."""
+    if not isinstance(obj, (types.FunctionType, type)):
+        return False
+    return entity.startswith(f"@{obj.__qualname__}:{definition_digest(obj)}:")
+
+
 class EntityTable:
     """Which live object carries which entity id."""
 
