@@ -176,6 +176,8 @@ def reduce_class(cls: type, entity: str) -> Reduced:
         raise NotStorable(f"abstract class {cls.__qualname__} has registered classes")
     slots = own.get("__slots__")
     skeleton = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    if "__orig_bases__" in own:  # `typing.Generic` insists on it
+        skeleton["__orig_bases__"] = own["__orig_bases__"]
     if slots is not None:
         skeleton["__slots__"] = slots
     state = [
@@ -184,10 +186,20 @@ def reduce_class(cls: type, entity: str) -> Reduced:
         if key not in _NOT_STATE
         and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
     ]
-    # Placeholders keep the order of the attributes, which `vars()` shows.
-    order = tuple(key for key in own if key not in _NO_PLACE)
+    # Placeholders keep the order of the attributes, which `vars()` shows. Special ones that
+    # are no methods have none: bases look at them while the class is made.
+    order = tuple(
+        key
+        for key, value in own.items()
+        if key not in _NO_PLACE and _may_have_placeholder(key, value)
+    )
     args = (entity, meta, cls.__name__, cls.__bases__, skeleton, order)
     return (make_class, args, state, None, None, set_class_state)
+
+
+def _may_have_placeholder(key: str, value: Any) -> bool:
+    special = key.startswith("__") and key.endswith("__")
+    return not special or isinstance(value, types.FunctionType) or key == "__doc__"
 
 
 def _is_protocol(meta: type) -> bool:

@@ -71,6 +71,8 @@ class _Walk:
             return [self._container(value), self._state(value)]
         if kind.__name__ == "ndarray":
             return self._array(value)
+        if kind.__module__.startswith("pandas") and kind.__name__ == "MultiIndex":
+            return [repr(value.tolist()), repr(value.names)]
         if kind.__module__.startswith("pandas") and hasattr(value, "array"):
             return [str(value.dtype), repr(value.tolist()), repr(value.name)]
         if kind.__module__.startswith("pandas") and hasattr(value, "dtypes"):
