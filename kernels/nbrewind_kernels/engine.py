@@ -8,7 +8,6 @@ committing records, `remaking` for values that are not stored.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import time
@@ -422,32 +421,3 @@ def shown(names: Any) -> list[str]:
     """Names as people know them: entities without their digests, each once."""
     plain = (name[1:].split(":")[0] if name.startswith("@") else name for name in names)
     return sorted(set(plain))
-
-
-def make_engine(
-    shell: Shell,
-    *,
-    mode: Mode,
-    root: Path,
-    notebook: str = "",
-    store: Path | None = None,
-    env_policy: EnvironmentPolicy = "rerun",
-) -> Engine:
-    """An engine on a store; one that cannot be opened costs recording, never the notebook."""
-    from nbrewind.store.local import open_store
-
-    opened: Store | None = None
-    problem = ""
-    if store is not None:
-        try:
-            opened = open_store(store)
-        except (NBRewindError, OSError) as error:
-            problem = f"nothing is recorded: {error}"
-            with contextlib.suppress(NBRewindError, OSError):
-                opened = open_store(store, create=False, read_only=True)
-    engine = Engine(
-        shell, mode=mode, root=root, notebook=notebook, store=opened, environment=env_policy
-    )
-    if problem:
-        engine.warn(problem)
-    return engine

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import sys
 from typing import Literal, TextIO
 
+from nbrewind.errors import NBRewindError
 from nbrewind_kernels.location import Location
 from nbrewind_kernels.ports import CellEngine, Shell
 
 
 def start_engine(shell: Shell, mode: Literal["audit", "replay"], location: Location) -> CellEngine:
-    """The engine for one session at one place."""
-    from nbrewind_kernels.engine import make_engine
+    """The engine for one session at one place.
+
+    A store that cannot be written, or not be opened at all, costs recording and reuse, never
+    the notebook (law L6).
+    """
+    from nbrewind.store.local import open_store
+    from nbrewind_kernels.engine import Engine
 
     keep_logs_out_of_cells()
-
-    return make_engine(
+    store = None
+    problem = ""
+    try:
+        store = open_store(location.store)
+    except (NBRewindError, OSError) as error:
+        problem = f"nothing is recorded: {error}"
+        with contextlib.suppress(NBRewindError, OSError):
+            store = open_store(location.store, create=False, read_only=True)
+    engine = Engine(
         shell,
         mode=mode,
         root=location.root,
         notebook=location.notebook,
-        store=location.store,
-        env_policy=location.env_policy,
+        store=store,
+        environment=location.env_policy,
     )
+    if problem:
+        engine.warn(problem)
+    return engine
 
 
 def keep_logs_out_of_cells() -> None:
