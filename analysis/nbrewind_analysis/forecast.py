@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
-from nbrewind.model.records import ExecutionRecord, Group, Uses, Variable
+from nbrewind.model.records import ExecutionRecord, Group, Uses, Variable, plain_name
 from nbrewind.model.reports import CellStatus, Forecast, StatusReport
 from nbrewind.model.versions import Version
 from nbrewind_analysis.book import Entry, RecordBook
@@ -155,7 +155,7 @@ def must_run(
             for name, producer in steps[index].needs.items():
                 maker = makers.get(producer)
                 if maker is not None and maker < index:
-                    found.setdefault(maker, Reason("not-stored", _shown(name), "it is needed"))
+                    found.setdefault(maker, Reason("not-stored", plain_name(name), "it is needed"))
             for maker in steps[index].results:
                 found.setdefault(maker, Reason("not-stored", "_", "its result is needed"))
                 for later in _mutations(steps, maker, index):
@@ -209,7 +209,7 @@ def _rests_on_unknown(choice: Choice, now: Situation) -> bool:
     if choice.previous is None or not choice.reasons:
         return False
     unknown = {
-        _shown(name)
+        plain_name(name)
         for name in choice.previous.record.reads.versions
         if now.table.own(name).startswith(_UNKNOWN)
     }
@@ -275,7 +275,3 @@ def _latent_uses(cell: Cell, name: str) -> Uses:
     if latent is None:
         return Uses()
     return Uses(loads=tuple(sorted(latent.loads)), stores=tuple(sorted(latent.stores)))
-
-
-def _shown(name: str) -> str:
-    return name[1:].split(":")[0] if name.startswith("@") else name

@@ -18,6 +18,7 @@ from nbrewind.model.records import (
     FileAccess,
     ModuleRead,
     Result,
+    plain_name,
 )
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.digests import listing_version
@@ -198,7 +199,7 @@ def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
             and now.surroundings.equivalent(record, name, table)
         ):
             continue
-        reasons.append(Reason("input-changed", _shown(name), _change(recorded, current)))
+        reasons.append(Reason("input-changed", plain_name(name), _change(recorded, current)))
     if record.reads.dynamic:
         reasons += [
             Reason("input-changed", name, "the cell may read every name, and this one is new")
@@ -206,10 +207,6 @@ def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
             if name not in record.reads.versions and not name.startswith("@")
         ]
     return reasons
-
-
-def _shown(name: str) -> str:
-    return name[1:].split(":")[0] if name.startswith("@") else name
 
 
 def _change(recorded: Version, current: Version) -> str:
@@ -229,15 +226,17 @@ def _sharing_mismatches(record: ExecutionRecord, table: VersionTable) -> list[Re
         if not former.joint:
             kept = (n for n in table if n not in record.writes.written and not n.startswith("@"))
             if former.names[0] in table.entities_in_use(kept):
-                return [Reason("sharing-changed", _shown(former.names[0]), "it is in use now")]
+                return [Reason("sharing-changed", plain_name(former.names[0]), "it is in use now")]
             continue
         group = table.group(former.names[0])
         rest = None if group is None else group.without(rebound - frozenset(former.names))
         if rest is None or tuple(sorted(rest.names)) != former.names:
-            return [Reason("sharing-changed", _shown(former.names[0]), "other names share it now")]
+            return [
+                Reason("sharing-changed", plain_name(former.names[0]), "other names share it now")
+            ]
         if rest.joint() != former.joint:
             return [
-                Reason("sharing-changed", _shown(former.names[0]), "a value sharing it differs")
+                Reason("sharing-changed", plain_name(former.names[0]), "a value sharing it differs")
             ]
     return []
 
@@ -264,7 +263,9 @@ def definitions_in_use(record: ExecutionRecord, now: Situation, *, rerun: bool) 
                 others = (n for n in table if n not in lost and not n.startswith("@"))
                 kept = table.entities_in_use(others)
             if name in kept:
-                return [Reason("sharing-changed", _shown(name), "an equal definition is in use")]
+                return [
+                    Reason("sharing-changed", plain_name(name), "an equal definition is in use")
+                ]
     return []
 
 

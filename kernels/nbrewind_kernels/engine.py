@@ -20,7 +20,7 @@ import msgspec
 from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
-from nbrewind.model.records import ExecutionRecord, Group, Writes
+from nbrewind.model.records import ExecutionRecord, Group, Writes, plain_name
 from nbrewind.model.reports import Action, CellReport
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
@@ -419,5 +419,5 @@ class Engine:
 
 def shown(names: Any) -> list[str]:
     """Names as people know them: entities without their digests, each once."""
-    plain = (name[1:].split(":")[0] if name.startswith("@") else name for name in names)
+    plain = (plain_name(name) for name in names)
     return sorted(set(plain))

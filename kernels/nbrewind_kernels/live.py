@@ -18,7 +18,7 @@ import msgspec
 from nbrewind.errors import NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest
-from nbrewind.model.records import Group
+from nbrewind.model.records import Group, plain_name
 from nbrewind.state.capture import Dump, Examination
 from nbrewind.state.entities import EntityTable, is_entity_name
 from nbrewind.state.pickling import Scope
@@ -144,7 +144,7 @@ class LiveNamespace:
             ensure(name)
             found = self.entities.get(name)
             if found is None:
-                raise NotRestorable(f"{name[1:].split(':')[0]} cannot be restored")
+                raise NotRestorable(f"{plain_name(name)} cannot be restored")
             return found
 
         restore.need_entity = entity

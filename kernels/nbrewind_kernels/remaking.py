@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NBRewindError, NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
-from nbrewind.model.records import ExecutionRecord, FileAccess, Group
+from nbrewind.model.records import ExecutionRecord, FileAccess, Group, plain_name
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.digests import contents
 from nbrewind.state.entities import carries, is_entity_name
@@ -152,7 +152,7 @@ class Remaker:
         live = self._engine.live
         for name in group.variables:
             if is_entity_name(name):
-                obj = made.get(name[1:].split(":")[0])
+                obj = made.get(plain_name(name))
                 if carries(obj, name):
                     live.entities.bind(name, obj)
                 elif live.entities.get(name) is None:
@@ -174,7 +174,7 @@ class Remaker:
         live, table = engine.live, engine.now.table
         written = {n: v.own for g in record.writes.groups for n, v in g.variables.items()}
         for entity in filter(is_entity_name, record.writes.rebound):
-            obj = made.get(entity[1:].split(":")[0])
+            obj = made.get(plain_name(entity))
             if not carries(obj, entity) or live.entities.get(entity) is obj:
                 continue
             live.entities.bind(entity, obj)
@@ -250,9 +250,9 @@ class Remaker:
         group = engine.now.table.group(name)
         manifest = record.reads.manifests.get(name)
         if manifest is None:
-            made = self._values_for(name, record, runs).get(name[1:].split(":")[0])
+            made = self._values_for(name, record, runs).get(plain_name(name))
             if not carries(made, name):
-                raise NotRestorable(f"{name[1:].split(':')[0]} was changed since its cell ran")
+                raise NotRestorable(f"{plain_name(name)} was changed since its cell ran")
             engine.live.entities.bind(name, made)
         else:
             if group is not None:
@@ -270,7 +270,7 @@ class Remaker:
             live.load([entity], self._engine.now.table, self.remake)
             found = live.entities.get(entity)
             if found is None:
-                raise NotRestorable(f"{entity[1:].split(':')[0]} cannot be restored")
+                raise NotRestorable(f"{plain_name(entity)} cannot be restored")
             return found
 
         restore = Restore(live.namespace, live.entities, need)

@@ -16,6 +16,11 @@ from nbrewind.model.versions import Version, combine
 RECORD_FORMAT = 1
 
 
+def plain_name(name: str) -> str:
+    """A name as people know it: an entity by the name of its definition."""
+    return name[1:].split(":")[0] if name.startswith("@") else name
+
+
 class Uses(msgspec.Struct, frozen=True, omit_defaults=True):
     """What code reachable from a value may touch when it runs."""
 

@@ -49,7 +49,7 @@ def _files_of(*functions: object) -> frozenset[str]:
 # Modules that are frozen into the interpreter name no file of theirs but `<frozen os>`.
 _PATHS = _files_of(
     genericpath.exists,
-    posixpath.lexists,
+    posixpath.realpath,
     *(function for cls in pathlib.Path.__mro__ for function in vars(cls).values()),
 )
 _WALKERS = _files_of(os.makedirs, glob.glob)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nbrewind.errors import NotRestorable
+from nbrewind.model.records import plain_name
 from nbrewind.state.definitions import checked_code
 from nbrewind.state.entities import EntityTable
 from nbrewind.state.nans import load_nan
@@ -142,7 +143,7 @@ def _of_this_process(code: types.CodeType) -> types.CodeType:
 
 
 def _no_entity(entity: str) -> Any:
-    raise NotRestorable(f"{entity[1:].split(':')[0]} is not stored with its value")
+    raise NotRestorable(f"{plain_name(entity)} is not stored with its value")
 
 
 _current: contextvars.ContextVar[Restore] = contextvars.ContextVar("nbrewind_restore")
