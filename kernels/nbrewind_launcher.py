@@ -19,6 +19,13 @@ if __name__ == "__main__":
         mode = sys.argv[at + 1]
         del sys.argv[at : at + 2]
 
+    from importlib.util import find_spec
+
     from nbrewind_kernels.launch import main
+
+    # Programs show `sys.argv[0]` in usage texts: the notebook's code sees what it always saw.
+    plain = find_spec("ipykernel_launcher")
+    if plain is not None and plain.origin is not None:
+        sys.argv[0] = plain.origin
 
     main(mode)

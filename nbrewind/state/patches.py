@@ -111,6 +111,8 @@ class PatchWatch:
             return value.__name__ in sys.modules
         if module is sys and name in _ERROR_DISPLAY:
             return True
+        if isinstance(value, FunctionType) and value.__globals__ is vars(module):
+            return True  # made by the module's own code, with `exec`
         path = vars(module).get("__file__")
         if isinstance(path, str) and not is_library_file(os.path.abspath(path), self._root):
             return False
