@@ -111,8 +111,9 @@ class PatchWatch:
             return value.__name__ in sys.modules
         if module is sys and name in _ERROR_DISPLAY:
             return True
-        if isinstance(value, FunctionType) and value.__globals__ is vars(module):
-            return True  # made by the module's own code, with `exec`
+        origin = getattr(value, "__module__", None)
+        if isinstance(origin, str) and _top(origin) == _top(module.__name__):
+            return True  # the package's own functions: made when they are first used
         path = vars(module).get("__file__")
         if isinstance(path, str) and not is_library_file(os.path.abspath(path), self._root):
             return False
