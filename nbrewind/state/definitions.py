@@ -331,8 +331,8 @@ def _reduce_named_tuple(cls: Any, own: Any, entity: str) -> Reduced:
         for key, value in own.items()
         if key not in _NOT_STATE
         and key not in ("_field_defaults", "__new__")
-        and key not in cls._fields
-        and (key not in plain or key == "__doc__")
+        and not (key in cls._fields and type(value) is type(plain[key]))
+        and (key not in plain or key == "__doc__" or key in cls._fields)
     ]
     defaults = tuple(cls._field_defaults.items())
     args = (entity, cls.__name__, cls._fields, defaults, cls.__module__, cls.__qualname__)
