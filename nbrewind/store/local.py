@@ -27,6 +27,7 @@ from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
 from nbrewind.store.refs import SignedRef
 from nbrewind.store.session import clean_dead_sessions, make_session
+from nbrewind.store.staging import Staging
 from nbrewind.store.workers import run_all
 from nbrewind.store.writer import LocalWriter
 
@@ -83,6 +84,7 @@ class LocalStore(Store):
         self._commits = 0
         self._settled: set[ObjectId] = set()
         self.pipeline = Pipeline()
+        self.staging = Staging()
         self._refs.scan()
 
     def begin(self) -> LocalWriter:

@@ -20,6 +20,7 @@ from nbrewind.store.packs import (
     pack_header,
     record_head,
 )
+from nbrewind.store.staging import Copies
 
 _log = logging.getLogger(__name__)
 
@@ -33,14 +34,14 @@ class PackWriter:
 
     Args:
         path: The file, which is made when something is written to it.
-        staged: Keep copies of all payloads in memory until `finish`, which may then be
-            called by another thread.
+        copies: Keep copies of all payloads there until `finish`, which may then be called
+            by another thread; without, they are written as they come.
     """
 
-    def __init__(self, path: str, *, staged: bool = False) -> None:
+    def __init__(self, path: str, copies: Copies | None = None) -> None:
         self.path = path
         self._fd = -1
-        self._staged = staged
+        self._copies = copies
         self._pieces: list[bytes | memoryview] = [pack_header()]
         self.waiting = 0
         """Bytes added and not written yet."""
@@ -55,15 +56,17 @@ class PackWriter:
         """Append an object; `payload` must stay as it is until `settle`."""
         stored = len(payload)
         if isinstance(payload, memoryview):
-            if stored < _COPY_BYTES or self._staged:
+            if stored < _COPY_BYTES:
                 payload = bytes(payload)
+            elif self._copies is not None:
+                payload = self._copies.copy(payload)
             else:
                 self._borrowed = True
         self._pieces += [record_head(kind, codec, stored, size, oid), payload]
         self._entries.append(Entry(oid, 0, kind, codec, self.size + HEAD.size, stored, size))
         self.size += HEAD.size + stored
         self.waiting += HEAD.size + stored
-        if self.waiting >= _WRITE_BYTES and not self._staged:
+        if self.waiting >= _WRITE_BYTES and self._copies is None:
             self._flush()
 
     def settle(self) -> None:
@@ -93,6 +96,8 @@ class PackWriter:
             os.close(self._fd)
             self._fd = -1
         self._pieces.clear()
+        if self._copies is not None:
+            self._copies.release()
 
     def _flush(self) -> None:
         if self._fd < 0:

@@ -17,6 +17,7 @@ from nbrewind.store.leaves import blob_digest, flat, object_id, split
 from nbrewind.store.pack_writer import ENTRY_OVERHEAD, PackWriter
 from nbrewind.store.packs import KINDS
 from nbrewind.store.refs import check_lineage
+from nbrewind.store.staging import Copies
 from nbrewind.store.workers import run_all
 
 if TYPE_CHECKING:
@@ -151,5 +152,6 @@ class LocalWriter(StoreWriter):
             # What is staged is copied, and written while nobody waits; a commit of many packs
             # is written from the caller's memory, lest it is there twice.
             path = f"{self._stem}-{len(self._packs)}.pack"
-            self._packs.append(PackWriter(path, staged=self.bytes_added < STAGED_BYTES))
+            staged = self.bytes_added < STAGED_BYTES
+            self._packs.append(PackWriter(path, Copies(self._store.staging) if staged else None))
         return self._packs[-1]
