@@ -51,10 +51,20 @@ class PlainShell:
         """Only `_`, `__` and `___` are kept here."""
         if age <= len(_RESULTS):
             self.user_ns[_RESULTS[age - 1]] = value
+        if age == 1:
+            self._last = value
 
     def run_quietly(self, source: str) -> CellOutcome:
-        """Run a cell and show nothing."""
-        return self.run(source)
+        """Run a cell and show nothing; results stay those of the cells before."""
+        kept = {name: self.user_ns[name] for name in _RESULTS if name in self.user_ns}
+        last = self._last
+        try:
+            return self.run(source)
+        finally:
+            for name in _RESULTS:
+                self.user_ns.pop(name, None)
+            self.user_ns.update(kept)
+            self._last = last
 
     def run(self, source: str) -> CellOutcome:
         """Run a cell; its outcome holds what it printed and its result's `repr`."""

@@ -121,7 +121,7 @@ ARRAYS = (
     "import numpy as np; np.random.seed({n})",
     "import numpy as np; {v} = np.random.rand(2)",
     "import numpy as np; {v} = np.random.default_rng({n})",
-    "import numpy as np; {v} = np.array([{n}, None], dtype=object); {v}[1] = {w}",
+    "import numpy as np; {v} = np.array([{n}, {{'k': {w}}}], dtype=object)",
 )
 """Arrays and views of them."""
 
