@@ -331,12 +331,21 @@ def _reduce_named_tuple(cls: Any, own: Any, entity: str) -> Reduced:
         for key, value in own.items()
         if key not in _NOT_STATE
         and key not in ("_field_defaults", "__new__")
-        and not (key in cls._fields and type(value) is type(plain[key]))
-        and (key not in plain or key == "__doc__" or key in cls._fields)
+        and not (key in plain and key != "__doc__" and _is_as_made(value, plain[key]))
     ]
     defaults = tuple(cls._field_defaults.items())
     args = (entity, cls.__name__, cls._fields, defaults, cls.__module__, cls.__qualname__)
     return (make_named_tuple, args, state, None, None, _set_attributes)
+
+
+def _is_as_made(value: Any, plain: Any) -> bool:
+    """Whether an attribute of a named tuple class is still the one it was made with."""
+    inner, plain_inner = (getattr(v, "__func__", v) for v in (value, plain))
+    if isinstance(plain_inner, types.FunctionType):
+        return getattr(inner, "__code__", None) is plain_inner.__code__
+    if type(value).__name__ == "_tuplegetter":
+        return True
+    return type(value) is type(plain) and bool(value == plain)
 
 
 def make_named_tuple(
