@@ -81,6 +81,7 @@ class Remaker:
         except NBRewindError as problem:
             log.warning("%s cannot be made again: %s", ", ".join(sorted(group.variables)), problem)
             return False
+        self._engine.live.hold(values)
         return self._put_in_place(group, values)
 
     def result_of(self, record: ExecutionRecord) -> tuple[bool, Any]:
@@ -152,8 +153,8 @@ class Remaker:
         live = self._engine.live
         for name in group.variables:
             if is_entity_name(name):
-                obj = made.get(plain_name(name))
-                if carries(obj, name):
+                obj = _definition(name, made)
+                if obj is not None:
                     live.entities.bind(name, obj)
                 elif live.entities.get(name) is None:
                     return False
@@ -174,8 +175,8 @@ class Remaker:
         live, table = engine.live, engine.now.table
         written = {n: v.own for g in record.writes.groups for n, v in g.variables.items()}
         for entity in filter(is_entity_name, record.writes.rebound):
-            obj = made.get(plain_name(entity))
-            if not carries(obj, entity) or live.entities.get(entity) is obj:
+            obj = _definition(entity, made)
+            if obj is None or live.entities.get(entity) is obj:
                 continue
             live.entities.bind(entity, obj)
             if entity not in table:
@@ -250,8 +251,8 @@ class Remaker:
         group = engine.now.table.group(name)
         manifest = record.reads.manifests.get(name)
         if manifest is None:
-            made = self._values_for(name, record, runs).get(plain_name(name))
-            if not carries(made, name):
+            made = _definition(name, self._values_for(name, record, runs))
+            if made is None:
                 raise NotRestorable(f"{plain_name(name)} was changed since its cell ran")
             engine.live.entities.bind(name, made)
         else:
@@ -348,3 +349,12 @@ class Remaker:
                 continue
             if engine.now.file_version(access.path, access.read) != access.read:
                 raise NotRestorable(f"{access.path} was changed since its cell ran")
+
+
+def _definition(entity: str, made: dict[str, Any]) -> Any | None:
+    """The function or class that an id was given for, among what a run made.
+
+    Usually bound to its own name; `functools.wraps` lends it another's.
+    """
+    first = made.get(plain_name(entity))
+    return next((obj for obj in (first, *made.values()) if carries(obj, entity)), None)
