@@ -97,7 +97,7 @@ class Remaker:
         """Run a recorded cell on its recorded inputs.
 
         Returns:
-            What the names it wrote were bound to, and its result.
+            What the names it read and wrote were bound to, and its result.
 
         Raises:
             NotRestorable: it may not be repeated, its inputs cannot be had, or it failed.
@@ -138,7 +138,7 @@ class Remaker:
             outcome = engine.shell.run_quietly(record.source)
             if outcome.status != "ok":
                 raise NotRestorable(f"its cell failed when it ran again: {outcome.error}")
-            made = {n: namespace[n] for n in written if n in namespace}
+            made = {n: namespace[n] for n in involved if n in namespace}
         finally:
             for name, value in before.items():
                 if value is _MISSING:
