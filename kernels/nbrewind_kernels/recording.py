@@ -2,8 +2,8 @@
 
 Only *touched* names are looked at: those the cell's code can reach, those it may
 store, those whose object is another one than before, and their co-variables.
-A touched name is examined once; sharing is worked out anew only if one of them
-was bound anew or changed.
+A touched name is examined once. Sharing is worked out anew even if no value changed:
+`a[0] = b[0]` ties two names together whose values were, and stay, equal.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def look_at_changes(
         changes.held.append(found)
     _examine(live, table, touched - gone, changes)
     _find_changed(live, table, changes)
-    if changes.changed or changes.rebound or changes.deleted:
+    several = sum(dump.may_share for dump in changes.dumps.values()) > 1
+    if changes.changed or changes.rebound or changes.deleted or several:
         _regroup(table, changes)
     return changes
 

@@ -224,6 +224,12 @@ case(
 # -- sharing -----------------------------------------------------------------------------------
 
 short(
+    "an alias between equal values, which changes no value",
+    "a=[[1]]; b=[[1]] | a[0] = b[0] | a[0].append(2) | print(b)",
+    "a=[[1]]; b=[[1]] | a[0] = b[0] | a[0].append(3) | print(b)",
+    [2, 3],
+)
+short(
     "an alias inserted before a change",
     "a = [1] | b = [1] | a.append(2) | len(b)",
     "a = [1] | b = a | a.append(2) | len(b)",
