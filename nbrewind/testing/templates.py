@@ -194,7 +194,7 @@ CLASSES = (
     "{i}.add({w})",
     "{v} = {i}.v",
     "isinstance({w}, {L})",
-    "{v} = type({w})",
+    "{v} = type({w}) if type({w}).__module__ == '__main__' else None",
     "type({i}) is {L}",
     "del {L}",
     "{v} = {i}.m",

@@ -21,13 +21,17 @@ def options(description: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def show(title: str, rows: Sequence[dict[str, Any]], file: Path | None) -> None:
-    """Print rows of the same keys as a Markdown table, and write them to `file`."""
+def show(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows of the same keys as a Markdown table."""
     keys = list(rows[0]) if rows else []
     print(f"{title}\n")  # noqa: T201
     for cells in (keys, ["---"] * len(keys), *([row[key] for key in keys] for row in rows)):
         print("| " + " | ".join(map(str, cells)) + " |")  # noqa: T201
     sys.stdout.flush()
+
+
+def keep(rows: Sequence[dict[str, Any]], file: Path | None) -> None:
+    """Write rows, of whatever keys, to `file` if there is one."""
     if file is not None:
         system = {"python": platform.python_version(), "machine": platform.machine()}
-        file.write_text(json.dumps({"title": title, **system, "rows": list(rows)}, indent=1))
+        file.write_text(json.dumps({**system, "rows": list(rows)}, indent=1))

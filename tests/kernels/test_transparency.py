@@ -91,7 +91,8 @@ def test_completion(code: str, same: Same) -> None:
     def complete(front: Any) -> Any:
         reply = front.ask("complete_request", {"code": code, "cursor_pos": len(code)})
         known = reply["metadata"]["_jupyter_types_experimental"]
-        reply["metadata"] = [match for match in known if match["text"] != "%rewind"]
+        # IPython gives up on types and signatures after a while: a busy machine shows fewer.
+        reply["metadata"] = [match["text"] for match in known if match["text"] != "%rewind"]
         reply["matches"] = [match for match in reply["matches"] if match != "%rewind"]
         return reply
 
