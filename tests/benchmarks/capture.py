@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tables import options, show
+from tables import keep, options, show
 from xxhash import xxh3_128_digest
 
 from nbrewind.state.capture import Examination
@@ -107,7 +107,7 @@ def main() -> None:
         for make in (_records, _nested, _texts)
         if given.only in make.__name__
     ]
-    show(f"Small objects, medians of {rounds} rounds", objects, None)
+    show(f"Small objects, medians of {rounds} rounds", objects)
     passes = {"xxh3": lambda value: xxh3_128_digest(value), "copy": lambda value: value.copy()}
     array = np.random.default_rng(0).random(size // 8)
     buffers = [
@@ -115,9 +115,8 @@ def main() -> None:
         for name, change in (("one element", _touch_array), ("every element", _touch_everything))
         if given.only in name
     ]
-    show(f"\nLarge buffers, medians of {rounds} rounds", buffers, None)
-    if given.json is not None:
-        show("\nEverything", [*objects, *buffers], given.json)
+    show(f"\nLarge buffers, medians of {rounds} rounds", buffers)
+    keep([*objects, *buffers], given.json)
 
 
 if __name__ == "__main__":

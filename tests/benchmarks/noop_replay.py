@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
-from tables import options, show
+from tables import keep, options, show
 
 from nbrewind_kernels.driver import RunRequest, run_notebook
 
@@ -94,7 +94,8 @@ def main() -> None:
     rows = [
         row(name, first, few, many, rounds) for name, first in states.items() if given.only in name
     ]
-    show(f"Replay with nothing to do, medians of {rounds} pairs of runs", rows, given.json)
+    show(f"Replay with nothing to do, medians of {rounds} pairs of runs", rows)
+    keep(rows, given.json)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels_side_by_side import Notebook, compare
-from tables import options, show
+from tables import keep, options, show
 
 _FRAME = """
 import numpy as np, pandas as pd
@@ -75,7 +75,8 @@ def main() -> None:
     ]
     rounds = given.rounds or (1 if given.quick else 5)
     rows = [compare(n, rounds).row() for n in notebooks if given.only in n.name]
-    show(f"Auditing against plain ipykernel, medians of {rounds} pairs of runs", rows, given.json)
+    show(f"Auditing against plain ipykernel, medians of {rounds} pairs of runs", rows)
+    keep(rows, given.json)
 
 
 if __name__ == "__main__":
