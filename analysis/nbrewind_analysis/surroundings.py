@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 from importlib.machinery import PathFinder
@@ -11,6 +10,7 @@ from pathlib import Path
 from nbrewind.model.records import ExecutionRecord, ModuleRead
 from nbrewind.model.versions import ABSENT, PRESENT, Version
 from nbrewind.state.digests import current_version, listing
+from nbrewind.state.environment import distribution_version
 from nbrewind.state.modules import LocalModules
 from nbrewind.store.abc import Store
 from nbrewind_analysis.equality import Equality
@@ -36,7 +36,6 @@ class DiskSurroundings:
         self._equality = Equality(store)
         self._files: dict[str, Version] = {}
         self._listings: dict[str, frozenset[str] | None] = {}
-        self._distributions: dict[str, str] = {}
         self._platform = f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine()
 
     def forget(self) -> None:
@@ -69,14 +68,7 @@ class DiskSurroundings:
 
     def distribution(self, name: str) -> str:
         """Installed version of a distribution; empty if it is not installed."""
-        known = self._distributions.get(name)
-        if known is None:
-            try:
-                known = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
-                known = ""
-            self._distributions[name] = known
-        return known
+        return distribution_version(name)
 
     def platform(self) -> tuple[str, str]:
         """Python `major.minor` and machine."""

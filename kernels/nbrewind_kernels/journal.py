@@ -9,8 +9,6 @@ the user's cell (law L6).
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 import uuid
 from collections.abc import Callable
@@ -27,6 +25,7 @@ from nbrewind.model.versions import ABSENT
 from nbrewind.state.capture import Dump
 from nbrewind.state.digests import contents
 from nbrewind.store.abc import Store, StoreWriter
+from nbrewind.store.session import host_name, writer_name
 from nbrewind_analysis.book import Entry, RecordBook, settle
 from nbrewind_kernels.live import store_manifest
 from nbrewind_kernels.recording import StoreGroup
@@ -57,8 +56,8 @@ class Journal:
         self._recording = store is not None and not store.read_only
         self._lineage = uuid.uuid4().hex
         self._seq = 0
-        self._host = socket.gethostname()
-        self._writer = f"{self._host}:{_boot_id()}:{os.getpid()}:{self._lineage}"
+        self._host = host_name()
+        self._writer = writer_name()
 
     def outputs_of(self, record: ExecutionRecord) -> tuple[OutputMessage, ...]:
         """What a recorded run showed.
@@ -162,10 +161,3 @@ class Journal:
             writer=self._writer,
         )
         return Entry(record_id, settle(record_id, record), body)
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -107,8 +107,10 @@ def _forecast(notebook: Path, store: Path | None, env: EnvPolicy) -> StatusRepor
         try:
             path = notebook.resolve()
             plan = [
-                PlannedCell(analysed(cell), CellHint(path.name, cell.id, ordinal, cell.policy))
-                for ordinal, cell in enumerate(cells)
+                PlannedCell(
+                    known, CellHint(path.name, cell.id, ordinal, known.directive or cell.policy)
+                )
+                for ordinal, (cell, known) in enumerate((cell, analysed(cell)) for cell in cells)
             ]
             situation = Situation(DiskSurroundings(path.parent, opened))
             policy: Literal["rerun", "accept"] = "accept" if env is EnvPolicy.ACCEPT else "rerun"
