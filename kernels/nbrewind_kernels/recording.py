@@ -85,9 +85,10 @@ def look_at_changes(
     anew = {n for n in present if live.ids.get(n) != id(live.namespace[n])}
     gone = {n for n in table if n in live.ids and n not in live.namespace}
     stored = anew | {n for n in touch.must_store if n in live.namespace and n not in hidden}
+    may_store = touch.may_store | set(table) if touch.everything else touch.may_store
     doubtful = {
         n
-        for n in touch.may_store - touch.must_store
+        for n in may_store - touch.must_store
         if n in live.namespace and n not in stored and n in table
     }
     touched = stored | doubtful | {n for n in touch.reached if live.is_loaded(n)}
