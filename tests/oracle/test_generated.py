@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -21,7 +22,9 @@ FAST = settings(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],
 )
-LONG = settings(FAST, max_examples=2500, derandomize=False)
+SAMPLE = float(os.environ.get("NBREWIND_LONG_SAMPLE", "1"))
+"""The part of a long search to run; a part is the same each time, the whole never."""
+LONG = settings(FAST, max_examples=round(2500 * SAMPLE), derandomize=SAMPLE < 1)
 
 
 def hold_against_a_fresh_run(

@@ -6,6 +6,7 @@ again, edits, restarts with the same records.
 
 from __future__ import annotations
 
+import os
 import shutil
 import types
 from datetime import timedelta
@@ -176,5 +177,11 @@ def test_a_session_has_the_effects_of_ipykernel() -> None:
 def test_a_session_has_the_effects_of_ipykernel_in_long_searches() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    long = settings(SETTINGS, max_examples=250, stateful_step_count=25, derandomize=False)
+    part = float(os.environ.get("NBREWIND_LONG_SAMPLE", "1"))
+    long = settings(
+        SETTINGS,
+        max_examples=round(250 * part),
+        stateful_step_count=25,
+        derandomize=part < 1,
+    )
     run_state_machine_as_test(Notebook, settings=long)
