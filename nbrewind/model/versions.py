@@ -22,6 +22,11 @@ PRESENT: Version = "present"
 ENTROPY: Version = "entropy"
 
 
+def is_lineage(version: Version) -> bool:
+    """Whether the value behind `version` can only be had by running its cell again."""
+    return version.startswith("l")
+
+
 def digest(*parts: bytes | str) -> str:
     """BLAKE3-256 of length-prefixed parts, in hex; unambiguous for any split."""
     hasher = blake3()
