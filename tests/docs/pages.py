@@ -254,6 +254,8 @@ class Page:
             (platform.node(), "laptop"),
         ):
             text = re.sub(rf"(?<!\w){re.escape(real)}(?!\w)", shown, text)
+        # The interpreter has several names in a virtual environment.
+        text = re.sub(r"(?<=/\.venv/bin/)python3(\.\d+)?", "python", text)
         lines = [line.rstrip() for line in text.split("\n")]
         while lines and not lines[-1]:
             lines.pop()
