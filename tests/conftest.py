@@ -44,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if shard is None:
         return
     part, parts = map(int, shard.split("/"))
-    kept = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == part % parts]
+    kept = [item for item in items if zlib.crc32(_unit(item).encode()) % parts == part % parts]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def _unit(item: pytest.Item) -> str:
+    """What goes into a shard together: tests that share something expensive, or one test."""
+    marker = item.get_closest_marker("shard_with")
+    return item.nodeid if marker is None else str(marker.args[0])
