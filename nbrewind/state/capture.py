@@ -18,7 +18,7 @@ import re
 import sys
 import types
 import uuid
-from collections.abc import Iterator, KeysView, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,19 +36,26 @@ from nbrewind.store.leaves import LeafHasher, LeafKeys, blob_digest
 
 ATOMS = (int, float, bool, type(None), complex, str, bytes)
 """Exact types whose values hold nothing else."""
+_ATOM_IDS = frozenset(map(id, ATOMS))
 
-_IMMUTABLE_BASES = (
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-    datetime.tzinfo,
-    decimal.Decimal,
-    enum.Enum,
-    fractions.Fraction,
-    pathlib.PurePath,
-    re.Pattern,
-    types.MethodType,
-    uuid.UUID,
+_IMMUTABLE_IDS = frozenset(map(id, IMMUTABLE))
+_IMMUTABLE_BASES = frozenset(
+    map(
+        id,
+        (
+            datetime.date,
+            datetime.time,
+            datetime.timedelta,
+            datetime.tzinfo,
+            decimal.Decimal,
+            enum.Enum,
+            fractions.Fraction,
+            pathlib.PurePath,
+            re.Pattern,
+            types.MethodType,
+            uuid.UUID,
+        ),
+    )
 )
 _CALLABLES_BY_NAME = frozenset(
     {"cython_function_or_method", "fused_cython_function", "ufunc", "method_descriptor"}
@@ -87,36 +94,40 @@ class Dump:
     leaves: list[tuple[ObjectId, ...]] | None = None
     """Ids of the leaves of each buffer, once the version was asked for."""
     _pickler: StatePickler | None = None
-    _objects: dict[int, int] = field(default_factory=dict)
-    """Mutable objects by id → position, of a value that cannot be stored."""
-    _memo: dict[int, tuple[int, Any]] | None = None
+    _objects: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    """Mutable objects by id, with their positions, of a value that cannot be stored."""
 
     @property
     def may_share(self) -> bool:
         """Whether the value contains anything that another name could have a part in."""
         return self._pickler is not None or bool(self._objects)
 
-    def ids(self) -> KeysView[int]:
-        """Ids of the objects of the value, mutable or not; all are alive as long as this is."""
-        if self._pickler is None:
-            return self._objects.keys()
-        if self._memo is None:
-            with _collector_paused():
-                self._memo = self._pickler.memo.copy()
-            if isinstance(self._pickler, NanPickler):
-                for key, (number, nan) in self._pickler.nans.items():
-                    self._memo[key] = (-1 - number, nan)
-        return self._memo.keys()
+    def parts(self) -> list[Any]:
+        """The objects of the value that another name could have a part in, and some more.
 
-    def position(self, key: int) -> int | None:
-        """Where in the stream an object of `ids` is; None if it ties no names together."""
-        if self._pickler is None or self._memo is None:
-            return self._objects.get(key)
-        position, obj = self._memo[key]
-        if position < 0:  # a NaN: immutable, but its identity can be seen
-            return position
-        tying = key not in self._pickler.ignored and _is_mutable(obj, self._pickler.by_value)
-        return position if tying else None
+        All are alive as long as this is.
+        """
+        if self._pickler is None:
+            return [obj for _, obj in self._objects.values()]
+        return self._pickler.parts()
+
+    def places(self, parts: Sequence[Any]) -> dict[int, int]:
+        """Where in the stream some of its `parts` are, by id: those that tie names together."""
+        pickler = self._pickler
+        if pickler is None:
+            return {id(part): self._objects[id(part)][0] for part in parts}
+        nans = pickler.nans
+        tying = [
+            part
+            for part in parts
+            if id(part) not in pickler.ignored
+            and id(part) not in nans
+            and _is_mutable(part, pickler.by_value)
+        ]
+        places = dict(zip(map(id, tying), pickler.positions(tying), strict=True))
+        # A NaN is immutable, but its identity can be seen.
+        places.update((id(part), -1 - nans[id(part)][0]) for part in parts if id(part) in nans)
+        return places
 
     @property
     def size(self) -> int:
@@ -141,7 +152,7 @@ class Examination:
             entity: the entity id if `value` is to be captured as that entity.
         """
         kind = type(value)
-        if not entity and kind in ATOMS and not (kind is float and value != value):
+        if not entity and id(kind) in _ATOM_IDS and not (kind is float and value != value):
             stream = pickle.dumps((value,), 5)
             return Dump(kind.__name__, stream, fingerprint=xxh3_128(stream).digest())
         return self._pickle((value,), {id(value): entity} if entity else {}, _type_name(value))
@@ -226,7 +237,7 @@ class Examination:
         if not seen.complete:
             uses = Uses(entities=uses.entities, modules=uses.modules, dynamic=True)
         objects = {
-            key: position
+            key: (position, obj)
             for position, (key, obj) in enumerate(seen.objects.items())
             if obj is not values and _is_mutable(obj, pickler.by_value)
         }
@@ -256,30 +267,28 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _is_mutable(obj: Any, by_value: set[int]) -> bool:
+def _is_mutable(obj: Any, by_value: Container[int]) -> bool:
     kind = type(obj)
-    if kind in IMMUTABLE:
+    if id(kind) in _IMMUTABLE_IDS:  # a metaclass may hash its classes in its own way
         return id(obj) in by_value
     if kind is types.FunctionType or isinstance(obj, type):
         return id(obj) in by_value
     if kind.__name__ in _CALLABLES_BY_NAME:
         return False
-    return not (issubclass(kind, _IMMUTABLE_BASES) or _is_immutable_of_library(kind))
+    bases = set(map(id, kind.__mro__))  # `issubclass` would ask metaclasses
+    return bases.isdisjoint(_IMMUTABLE_BASES) and bases.isdisjoint(_immutable_of_libraries())
 
 
-def _is_immutable_of_library(kind: type) -> bool:
+def _immutable_of_libraries() -> set[int]:
+    """Ids of the classes in `_IMMUTABLE_NAMES` whose libraries are imported."""
+    classes = set()
     for name, library in _IMMUTABLE_NAMES.items():
-        if library not in sys.modules:
-            continue
-        found: Any = sys.modules[library]
-        try:
-            for part in name.split(".")[1:]:
-                found = getattr(found, part)
-        except AttributeError:  # the library is only half imported
-            continue
-        if issubclass(kind, found):
-            return True
-    return False
+        found: Any = sys.modules.get(library)
+        for part in name.split(".")[1:]:
+            found = getattr(found, part, None)  # the library may be half imported
+        if found is not None:
+            classes.add(id(found))
+    return classes
 
 
 def _class_fingerprint(cls: type) -> bytes:

@@ -108,7 +108,7 @@ def find_reducer(kind: type) -> Reducer | None:
         return _cache[kind]
     except KeyError:
         pass
-    except TypeError:  # a metaclass that makes its classes unhashable
+    except Exception:  # a metaclass that hashes its classes in its own way
         return _search(kind)
     reducer = _cache[kind] = _search(kind)
     if len(_cache) > 20_000:  # classes made in a loop must not live on here

@@ -29,8 +29,6 @@ class NanPickler(StatePickler):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self.nans: dict[int, tuple[int, float]] = {}
-        """NaN objects that are the notebook's own, by id → (number, the object)."""
         self._known = {id(value): name for name, value in _library_nans().items()}
 
     def persistent_id(self, obj: Any) -> str | None:

@@ -11,16 +11,16 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import gc
 import importlib
-import io
 import pickle
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import cloudpickle
+from cloudpickle import cloudpickle
 
 from nbrewind.errors import NotStorable
 from nbrewind.model.records import Uses
@@ -107,13 +107,24 @@ class Scope:
         self.in_use = in_use
 
 
-class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Writer:
+    """The file a pickler wants: what it writes goes to `write`, piece by piece."""
+
+    __slots__ = ("write",)
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self.write = write
+
+
+class StatePickler(pickle.Pickler):
     """Pickles one value (or a tuple of values), and notes what it came across."""
 
     def __init__(self, scope: Scope, root: Any = None, root_entity: str = "") -> None:
-        self._file = io.BytesIO()
+        self._written: list[bytes] = []
         self.buffers: list[pickle.PickleBuffer] = []
-        super().__init__(self._file, protocol=5, buffer_callback=self.buffers.append)
+        super().__init__(
+            _Writer(self._written.append), protocol=5, buffer_callback=self.buffers.append
+        )
         self.scope = scope
         self.roots: dict[int, str] = {id(root): root_entity} if root_entity else {}
         """Entities to be written by value in this stream: id of the object → entity id."""
@@ -122,10 +133,12 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.entities: dict[str, Any] = {}
         self.modules: set[str] = set()
         self.function_cells: set[int] = set()
-        self.by_value: set[int] = set()
-        """Ids of functions and classes that are in this stream with their state."""
+        self.by_value: dict[int, Any] = {}
+        """Functions and classes that are in this stream with their state, by id."""
         self.marked: list[type] = []
         """Classes of the notebook that pickling leaves its cache of slots on."""
+        self.nans: dict[int, tuple[int, float]] = {}
+        """NaN floats that are the notebook's own, by id → (number, the object)."""
         self.ignored: set[int] = set()
         """Ids of mutable objects that belong to a library and tie nothing together."""
         self.memory_roots: list[tuple[int, int, int]] = []
@@ -133,16 +146,42 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.keep_alive: list[Any] = []
         self.nested: dict[int, tuple[bytes, list[pickle.PickleBuffer], Any]] = {}
         self._storages: dict[int, Any] = {}
+        self._plain: set[type] = set()
+        """Types whose objects this pickler leaves to pickle; it has looked at one of each."""
 
     # -- results ------------------------------------------------------------------------
 
     def stream(self) -> bytes:
         """The in-band bytes so far."""
-        return self._file.getvalue()
+        if len(self._written) != 1:
+            self._written[:] = [b"".join(self._written)]
+        return self._written[0]
 
     def uses(self) -> Uses:
         """What code reachable from the value may touch."""
         return merge_uses(self.code_uses, self.entities, self.modules)
+
+    def parts(self) -> list[Any]:
+        """The objects in the stream that another value could have a part in, in no order.
+
+        Left out is most of what is immutable, such as strings: values have millions of those.
+        """
+        # The memo is what the collector sees of a pickler, next to its own attributes. A copy
+        # of it has a tuple and two numbers for each object: many times the work.
+        met = gc.get_referents(self) if _memo_is_visible() else _memo_objects(self)
+        try:
+            parts = [obj for obj in met if type(obj) not in _LEFT_OUT]
+        except Exception:  # a metaclass that hashes its classes in its own way
+            parts = met
+        return [*parts, *self.by_value.values(), *(nan for _, nan in self.nans.values())]
+
+    def positions(self, parts: Sequence[Any]) -> list[int]:
+        """The positions of objects that the stream refers to as mutable."""
+        self.stream()
+        self.dump([*parts])  # each is in the memo: written as a reference
+        raw = b"".join(self._written[1:])
+        del self._written[1:]
+        return _references_in(raw)
 
     def unmark(self) -> None:
         """Take back what pickling left on classes: user code never sees a capture."""
@@ -193,7 +232,14 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         """Reduce what pickle alone would get wrong; everything else as pickle does."""
-        kind = type(obj)
+        try:
+            if type(obj) in self._plain:
+                return NotImplemented
+        except Exception:  # a metaclass that hashes its classes in its own way
+            pass
+        return self._reduce(type(obj), obj)
+
+    def _reduce(self, kind: type, obj: Any) -> Any:
         if kind is types.FunctionType:
             return self._reduce_function(obj)
         if issubclass(kind, type):
@@ -215,6 +261,14 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if kind is functools.cached_property:
             return functools.cached_property, (obj.func,), _cached_property_state(obj)
         self.modules.add(kind.__module__)
+        if id(kind) in _REDUCERS:
+            return _REDUCERS[id(kind)](obj)
+        return self._as_pickle_does(kind)
+
+    def _as_pickle_does(self, kind: type) -> Any:
+        """Let pickle reduce an object, and all others of its type without asking again."""
+        if type(kind).__hash__ is type.__hash__:
+            self._plain.add(kind)
         return NotImplemented
 
     def _reduce_function(self, function: types.FunctionType) -> Any:
@@ -222,14 +276,14 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if is_entity_function(function, scope.namespace):
             entity = scope.entities.identify(function, scope.in_use)
             if id(function) in self.roots:
-                self.by_value.add(id(function))
+                self.by_value[id(function)] = function
                 return reduce_function(self, function, entity)
             self.entities[entity] = function
             return load_entity, (entity,)
         if function.__globals__ is not scope.namespace and _by_reference(function):
             self.modules.add(function.__module__)
             return NotImplemented
-        self.by_value.add(id(function))
+        self.by_value[id(function)] = function
         return reduce_function(self, function, "")
 
     def _reduce_class(self, cls: type) -> Any:
@@ -237,7 +291,7 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if is_entity_class(cls):
             entity = scope.entities.identify(cls, scope.in_use)
             if id(cls) in self.roots:
-                self.by_value.add(id(cls))
+                self.by_value[id(cls)] = cls
                 return reduce_class(cls, entity)
             self.entities[entity] = cls
             return load_entity, (entity,)
@@ -249,7 +303,7 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
                 return type, (_NAMELESS[cls],)
             if cls in _TYPES:
                 return getattr, (types, _TYPES[cls])
-        self.by_value.add(id(cls))
+        self.by_value[id(cls)] = cls
         return reduce_class(cls, "")
 
     def _check_instance(self, kind: type, obj: Any) -> Any:
@@ -265,9 +319,11 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
                     raise NotStorable(f"{kind.__qualname__} pickles itself in its own way")
         if "__slotnames__" not in kind.__dict__:
             self.marked.append(kind)
-        if isinstance(kind, enum.EnumMeta) and obj._name_ in kind.__members__:
-            return getattr, (kind, obj._name_)
-        return NotImplemented
+        if isinstance(kind, enum.EnumMeta):
+            return (
+                (getattr, (kind, obj._name_)) if obj._name_ in kind.__members__ else NotImplemented
+            )
+        return self._as_pickle_does(kind)
 
     def _reduce_module(self, module: types.ModuleType) -> Any:
         if sys.modules.get(module.__name__) is not module or module.__name__ == MAIN:
@@ -275,6 +331,47 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.modules.add(module.__name__)
         return load_module, (module.__name__,)
 
+
+_LEFT_OUT = IMMUTABLE | {types.FunctionType, Scope}
+"""Types of objects in a pickler's memo or attributes that are not `parts` as such."""
+
+_GET, _LONG_GET = pickle.BINGET[0], pickle.LONG_BINGET[0]
+_ARGUMENT = {pickle.PROTO[0]: 1, pickle.FRAME[0]: 8, _GET: 1, _LONG_GET: 4}
+"""Bytes that follow an opcode in a list of references."""
+
+
+def _references_in(stream: bytes) -> list[int]:
+    """Positions that the references in a stream of nothing else point to."""
+    found: list[int] = []
+    at = 0
+    while at < len(stream):
+        opcode = stream[at]
+        size = _ARGUMENT.get(opcode, 0)
+        if size and opcode in (_GET, _LONG_GET):
+            found.append(int.from_bytes(stream[at + 1 : at + 1 + size], "little"))
+        at += 1 + size
+    return found
+
+
+@functools.cache
+def _memo_is_visible() -> bool:
+    """Whether the collector is shown what is in a pickler's memo (CPython shows it)."""
+    written: list[bytes] = []
+    pickler = pickle.Pickler(_Writer(written.append), 5)
+    parts: list[Any] = [[], {}]
+    pickler.dump(parts)
+    met = set(map(id, gc.get_referents(pickler)))
+    return met.issuperset(map(id, (parts, *parts)))
+
+
+def _memo_objects(pickler: pickle.Pickler) -> list[Any]:
+    return [obj for _, obj in pickler.memo.copy().values()]
+
+
+_REDUCERS: dict[int, Callable[[Any], Any]] = {
+    id(kind): reducer for kind, reducer in cloudpickle.Pickler._dispatch_table.items()
+}
+"""For built-in types that pickle refuses, by the id of the type: user code may define hashes."""
 
 _NAMELESS: dict[type, Any] = {
     type(None): None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import combinations
+from typing import Any
 
 from nbrewind.model.versions import combine
 from nbrewind.state.capture import Dump
@@ -45,12 +46,14 @@ class Sharing:
         return table
 
     def _join_objects(self, dumps: Mapping[str, Dump]) -> None:
-        for key, found in _in_several(dumps).items():
-            places = [(name, dumps[name].position(key)) for name in sorted(found)]
-            holders = [(name, position) for name, position in places if position is not None]
-            for name, _ in holders[1:]:
-                self._join(holders[0][0], name)
-            for (first, one), (second, other) in combinations(holders, 2):
+        holders: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for name, parts in sorted(_in_several(dumps).items()):
+            for key, position in dumps[name].places(parts).items():
+                holders[key].append((name, position))
+        for places in holders.values():
+            for name, _ in places[1:]:
+                self._join(places[0][0], name)
+            for (first, one), (second, other) in combinations(places, 2):
                 self._pairs[first, second].append((one, other))
 
     def _join_memory(self, dumps: Mapping[str, Dump]) -> None:
@@ -80,18 +83,20 @@ class Sharing:
         self._parent[second] = first
 
 
-def _in_several(dumps: Mapping[str, Dump]) -> dict[int, list[str]]:
-    """Objects, by id, that are part of several values; most values have millions, or none."""
-    sharing = [name for name in dumps if dumps[name].may_share]
-    if len(sharing) < 2:
+def _in_several(dumps: Mapping[str, Dump]) -> dict[str, list[Any]]:
+    """Of each name, the objects that other names have too; most values have none."""
+    parts = {name: dump.parts() for name, dump in dumps.items() if dump.may_share}
+    if len(parts) < 2:
         return {}
-    sharing.sort(key=lambda name: len(dumps[name].ids()))
-    found: dict[int, list[str]] = {}
-    owner: dict[int, str] = {}
-    for name in sharing:
-        ids = dumps[name].ids()
-        for key in ids & owner.keys():
-            found.setdefault(key, [owner[key]]).append(name)
-        if name != sharing[-1]:  # the largest is only looked up in the others
-            owner.update(dict.fromkeys(ids - owner.keys(), name))
-    return found
+    *others, largest = sorted(parts, key=lambda name: len(parts[name]))
+    met: set[int] = set()
+    several: set[int] = set()
+    for name in others:
+        ids = set(map(id, parts[name]))
+        several |= met & ids
+        met |= ids
+    # Values have millions of parts: of the largest no set is made.
+    several |= met.intersection(map(id, parts[largest]))
+    if not several:
+        return {}
+    return {name: [obj for obj in own if id(obj) in several] for name, own in parts.items()}
