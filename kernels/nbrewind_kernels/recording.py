@@ -216,13 +216,13 @@ def _variable(
 ) -> Variable:
     if name not in changes.changed and name in table:
         return table.variable(name)
-    dump = changes.dumps[name]
+    dump = changes.exam.finish(changes.dumps[name])
     own = lineage_version(recipe, name) if dump.problem else changes.exam.version(dump)
     return Variable(own, dump.type, dump.size, tidy_modules(dump.uses))
 
 
 def _joint_dump(live: LiveNamespace, names: tuple[str, ...], changes: Changes) -> Dump | None:
-    if any(changes.dumps[name].problem for name in names):
+    if any(changes.exam.finish(changes.dumps[name]).problem for name in names):
         return None
     if changes.sharing is not None and changes.sharing.broken.intersection(names):
         return None
@@ -232,7 +232,7 @@ def _joint_dump(live: LiveNamespace, names: tuple[str, ...], changes: Changes) -
     entities = {
         id(value): name for name, value in zip(names, values, strict=True) if is_entity_name(name)
     }
-    dump = changes.exam.look_together(values, entities)
+    dump = changes.exam.finish(changes.exam.look_together(values, entities))
     if dump.problem:
         return None
     changes.exam.find_leaves(dump)

@@ -6,7 +6,7 @@ import msgspec
 
 from nbrewind.model.blobs import BlobRef
 
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 2
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     """Sorted names; `stream` loads to a tuple with one value for each."""
     stream: BlobRef
-    """Pickle protocol 5 stream with out-of-band buffers."""
+    """Pickle protocol 5 stream with out-of-band buffers, and perhaps a second one: see the spec."""
     buffers: tuple[BlobRef, ...]
     """The out-of-band buffers in order."""
     readonly: tuple[bool, ...]

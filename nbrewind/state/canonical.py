@@ -8,7 +8,9 @@ immutables dissolved. It costs a pass over the opcodes in Python, hence the boun
 
 from __future__ import annotations
 
+import io
 import pickletools
+from collections.abc import Iterator
 from typing import Any
 
 LIMIT = 256 * 1024
@@ -41,7 +43,7 @@ def canonical_tokens(stream: bytes) -> list[Token]:
     tokens: list[Token] = []
     memo: list[Token | int] = []
     kept = 0
-    for opcode, arg, _ in pickletools.genops(stream):
+    for opcode, arg, _ in _opcodes(stream):
         name = opcode.name
         if name in _SILENT:
             continue
@@ -64,6 +66,13 @@ def canonical_tokens(stream: bytes) -> list[Token]:
         else:
             tokens.append((name, type(arg).__name__, arg))
     return tokens
+
+
+def _opcodes(stream: bytes) -> Iterator[tuple[Any, Any, Any]]:
+    """Those of all the pickles in a stream: one, or another with the order of its sets."""
+    file = io.BytesIO(stream)
+    while file.tell() < len(stream):
+        yield from pickletools.genops(file)
 
 
 def equal_streams(one: bytes, other: bytes) -> bool:

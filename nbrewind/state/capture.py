@@ -29,8 +29,15 @@ from nbrewind.errors import NotStorable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
-from nbrewind.state.nans import NanPickler, may_hold_nan
+from nbrewind.state.asking import AskingPickler
+from nbrewind.state.nans import may_hold_nan
 from nbrewind.state.pickling import IMMUTABLE, Scope, StatePickler, merge_uses
+from nbrewind.state.set_order import (
+    frozen_orders,
+    layouts,
+    may_hold_frozen_sets,
+    may_hold_sets,
+)
 from nbrewind.state.walk import walk
 from nbrewind.store.leaves import LeafHasher, LeafKeys, blob_digest
 
@@ -91,6 +98,7 @@ class Dump:
     problem: str = ""
     """Why the value cannot be stored; empty if it can."""
     alive: list[Any] = field(default_factory=list)
+    is_finished: bool = False
     leaves: list[tuple[ObjectId, ...]] | None = None
     """Ids of the leaves of each buffer, once the version was asked for."""
     _pickler: StatePickler | None = None
@@ -161,8 +169,28 @@ class Examination:
         """Examine several values as one stream that keeps what they share."""
         return self._pickle(tuple(values), entities, "")
 
+    def finish(self, dump: Dump) -> Dump:
+        """Complete a dump that is to be stored: sets are given their order.
+
+        That takes longer than the look, so it is done for changed values only. It may turn
+        out that the value cannot be stored.
+        """
+        pickler = dump._pickler
+        if pickler is not None and not dump.problem and not dump.is_finished:
+            dump.is_finished = True
+            try:
+                has_sets = pickler.has_sets_of_subclasses or may_hold_sets(dump.stream)
+                found = layouts(pickler.sets()) if has_sets else []
+            except NotStorable as problem:
+                dump.problem = str(problem)
+            else:
+                if found:
+                    pickler.dump(found)
+                    dump.stream = pickler.stream()
+        return dump
+
     def version(self, dump: Dump) -> Version:
-        """The content version of a value that can be stored."""
+        """The content version of a value that can be stored; the dump is finished."""
         self.find_leaves(dump)
         return content_version(dump.stream, *map(blob_digest, dump.leaves or ()))
 
@@ -178,9 +206,10 @@ class Examination:
         try:
             pickler.roots = entities
             pickler.dump(values)
-            if may_hold_nan(pickler.stream()):
+            frozen = may_hold_frozen_sets(pickler.stream()) and frozen_orders(pickler.sets())
+            if frozen or may_hold_nan(pickler.stream()):
                 pickler.unmark()
-                pickler = NanPickler(self._scope)
+                pickler = AskingPickler(self._scope, frozen or {})
                 pickler.roots = entities
                 pickler.dump(values)
         except (KeyboardInterrupt, MemoryError):

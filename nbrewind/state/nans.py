@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from typing import Any
 
 from nbrewind.errors import NotRestorable
-from nbrewind.state.pickling import Scope, StatePickler
 
 _MARKS = (b"G\x7f\xf8", b"G\xff\xf8")
 """How a quiet NaN begins in a stream: opcode BINFLOAT, sign, exponent."""
@@ -24,32 +22,24 @@ def may_hold_nan(stream: bytes) -> bool:
     return any(mark in stream for mark in _MARKS)
 
 
-class NanPickler(StatePickler):
-    """Writes each NaN float by its identity: a library's by name, others by number."""
+def name_nan(value: float, number: int) -> str:
+    """What stands for a NaN of the notebook's own in a stream.
 
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(scope)
-        self._known = {id(value): name for name, value in _library_nans().items()}
-
-    def persistent_id(self, obj: Any) -> str | None:
-        """What stands for a NaN in the stream."""
-        if type(obj) is not float or obj == obj:
-            return None
-        known = self._known.get(id(obj))
-        if known is not None:
-            return known
-        number, _ = self.nans.setdefault(id(obj), (len(self.nans), obj))
-        return f"{struct.pack('>d', obj).hex()}:{number}"
+    Args:
+        value: the NaN; its bits are kept.
+        number: tells the NaN objects of one stream apart.
+    """
+    return f"{struct.pack('>d', value).hex()}:{number}"
 
 
 def load_nan(name: str, loaded: dict[str, float]) -> float:
-    """The NaN that `persistent_id` named.
+    """The NaN that has a name in a stream.
 
     Args:
-        name: what the stream holds.
+        name: where a library has it, or what `name_nan` gave.
         loaded: those of this load so far.
     """
-    found = _library_nans().get(name, loaded.get(name))
+    found = library_nans().get(name, loaded.get(name))
     if found is None:
         bits, colon, _ = name.partition(":")
         if not colon:
@@ -59,7 +49,8 @@ def load_nan(name: str, loaded: dict[str, float]) -> float:
     return found
 
 
-def _library_nans() -> dict[str, float]:
+def library_nans() -> dict[str, float]:
+    """The NaN objects of libraries that are imported, by where they are."""
     nans = {"math.nan": math.nan}
     numpy = sys.modules.get("numpy")
     value = getattr(numpy, "nan", None)

@@ -40,6 +40,7 @@ from nbrewind.state.entities import (
     is_entity_function,
     is_notebook_class,
 )
+from nbrewind.state.set_order import FrozenOrder
 
 IMMUTABLE: frozenset[type] = frozenset(
     {
@@ -139,6 +140,9 @@ class StatePickler(pickle.Pickler):
         """Classes of the notebook that pickling leaves its cache of slots on."""
         self.nans: dict[int, tuple[int, float]] = {}
         """NaN floats that are the notebook's own, by id → (number, the object)."""
+        self.has_sets_of_subclasses = False
+        self.frozen_sets: dict[int, FrozenOrder] = {}
+        """Frozen sets that plain loading would order otherwise, by id."""
         self.ignored: set[int] = set()
         """Ids of mutable objects that belong to a library and tie nothing together."""
         self.memory_roots: list[tuple[int, int, int]] = []
@@ -168,12 +172,21 @@ class StatePickler(pickle.Pickler):
         """
         # The memo is what the collector sees of a pickler, next to its own attributes. A copy
         # of it has a tuple and two numbers for each object: many times the work.
-        met = gc.get_referents(self) if _memo_is_visible() else _memo_objects(self)
+        met = self._met()
         try:
             parts = [obj for obj in met if type(obj) not in _LEFT_OUT]
         except Exception:  # a metaclass that hashes its classes in its own way
             parts = met
         return [*parts, *self.by_value.values(), *(nan for _, nan in self.nans.values())]
+
+    def sets(self) -> list[set[Any] | frozenset[Any]]:
+        """The sets in the stream."""
+        own = set(map(id, vars(self).values()))
+        met = [obj for obj in self._met() if issubclass(type(obj), (set, frozenset))]
+        return [obj for obj in met if id(obj) not in own]
+
+    def _met(self) -> list[Any]:
+        return gc.get_referents(self) if _memo_is_visible() else _memo_objects(self)
 
     def positions(self, parts: Sequence[Any]) -> list[int]:
         """The positions of objects that the stream refers to as mutable."""
@@ -240,6 +253,7 @@ class StatePickler(pickle.Pickler):
         return self._reduce(type(obj), obj)
 
     def _reduce(self, kind: type, obj: Any) -> Any:
+        self.has_sets_of_subclasses |= issubclass(kind, (set, frozenset))
         if kind is types.FunctionType:
             return self._reduce_function(obj)
         if issubclass(kind, type):

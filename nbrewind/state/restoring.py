@@ -20,9 +20,10 @@ from typing import Any
 
 from nbrewind.errors import NotRestorable
 from nbrewind.model.records import plain_name
+from nbrewind.state.asking import Answers
 from nbrewind.state.definitions import checked_code
 from nbrewind.state.entities import EntityTable
-from nbrewind.state.nans import load_nan
+from nbrewind.state.set_order import lay_out
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -100,7 +101,12 @@ class Restore:
         self.codes, self.python, self._code_cache = codes, python, {}
         token = _current.set(self)
         try:
-            values = _Unpickler(io.BytesIO(stream), buffers=buffers).load()
+            file = io.BytesIO(stream)
+            unpickler = _Unpickler(file, buffers=buffers)
+            values = unpickler.load()
+            if file.tell() < len(stream):
+                for layout in unpickler.load():
+                    lay_out(layout)
         except NotRestorable:
             raise
         except Exception as problem:
@@ -114,15 +120,15 @@ class Restore:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Loads NaN floats by identity; everything else as pickle does."""
+    """Loads what was written by name as what it was; everything else as pickle does."""
 
     def __init__(self, file: io.BytesIO, buffers: Iterable[Any]) -> None:
         super().__init__(file, buffers=buffers)
-        self._nans: dict[str, float] = {}
+        self._answers = Answers()
 
-    def persistent_load(self, pid: Any) -> float:
-        """The NaN that stands in this place."""
-        return load_nan(pid, self._nans)
+    def persistent_load(self, pid: Any) -> Any:
+        """The object that has this name."""
+        return self._answers.find(pid)
 
 
 def _of_this_process(code: types.CodeType) -> types.CodeType:
