@@ -8,11 +8,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from nbrewind.state.evaluators import identifiers
 from nbrewind_analysis.names import UNKNOWN_NAMES, CellNames, cell_names
 from nbrewind_analysis.source import ends_in_semicolon, source_digest, text_digest
 
+_NO_WARNINGS: Final = [("ignore", None, Warning, None, 0)]
 _DIRECTIVE = re.compile(r"#\s*nbrewind:\s*(never|always|auto)\b")
 
 
@@ -84,7 +86,12 @@ def analyse_cell(
 
 
 def _parse(code: str) -> ast.Module:
-    with warnings.catch_warnings():
-        # `"\d"` or `1 is 1` warn at each parse; the run itself shows that once.
-        warnings.simplefilter("ignore")
+    # `"\d"` or `1 is 1` warn at each parse; the run itself shows that once. The filters are
+    # exchanged behind the module's back: `catch_warnings` has every warning that user code
+    # has shown already shown once more.
+    filters = warnings.filters
+    warnings.filters = _NO_WARNINGS
+    try:
         return ast.parse(code)
+    finally:
+        warnings.filters = filters

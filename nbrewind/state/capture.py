@@ -32,6 +32,7 @@ from nbrewind.model.versions import Version, content_version
 from nbrewind.state.asking import AskingPickler
 from nbrewind.state.nans import may_hold_nan
 from nbrewind.state.pickling import IMMUTABLE, Scope, StatePickler, merge_uses
+from nbrewind.state.recursion import bounded_recursion
 from nbrewind.state.set_order import (
     frozen_orders,
     layouts,
@@ -201,6 +202,7 @@ class Examination:
                 self._hasher.leaves(buffer, self._keys_of(buffer)) for buffer in dump.buffers
             ]
 
+    @bounded_recursion()
     def _pickle(self, values: tuple[Any, ...], entities: dict[int, str], kind: str) -> Dump:
         pickler = StatePickler(self._scope)
         try:
@@ -257,11 +259,14 @@ class Examination:
         problem: BaseException,
     ) -> Dump:
         scope = self._scope
-        seen = walk(
-            values if not entities else tuple(map(vars, values)) if len(entities) == 1 else values,
-            scope.namespace,
-            lambda obj: scope.entities.identify(obj, scope.in_use),
-        )
+        # An entity is walked by what it holds: as itself it would be one step.
+        roots = tuple(map(vars, values)) if len(entities) == 1 else values
+        try:
+            seen = walk(
+                roots, scope.namespace, lambda obj: scope.entities.identify(obj, scope.in_use)
+            )
+        except Exception as another:  # an object that lets nobody look at it
+            return Dump(kind, uses=Uses(dynamic=True), problem=_describe(another), alive=[values])
         uses = merge_uses(seen.codes, seen.entities, seen.modules)
         if not seen.complete:
             uses = Uses(entities=uses.entities, modules=uses.modules, dynamic=True)
@@ -279,7 +284,7 @@ class Examination:
             alive=[seen, values],
             _objects=objects,
         )
-        if len(entities) == len(values) == 1 and isinstance(values[0], type):
+        if len(entities) == len(values) == 1 and issubclass(type(values[0]), type):
             dump.fingerprint = _class_fingerprint(values[0])
         return dump
 
@@ -300,7 +305,7 @@ def _is_mutable(obj: Any, by_value: Container[int]) -> bool:
     kind = type(obj)
     if id(kind) in _IMMUTABLE_IDS:  # a metaclass may hash its classes in its own way
         return id(obj) in by_value
-    if kind is types.FunctionType or isinstance(obj, type):
+    if kind is types.FunctionType or issubclass(kind, type):
         return id(obj) in by_value
     if kind.__name__ in _CALLABLES_BY_NAME:
         return False

@@ -49,10 +49,18 @@ def definition_digest(obj: types.FunctionType | type) -> str:
         return code_digest(obj.__code__)[:16]
     parts = [obj.__qualname__, *(base.__qualname__ for base in obj.__bases__)]
     for key, value in type.__getattribute__(obj, "__dict__").items():
-        inner = getattr(value, "__func__", getattr(value, "fget", value))
-        code = getattr(inner, "__code__", None)
-        parts.append(f"{key}={code_digest(code) if isinstance(code, types.CodeType) else ''}")
+        code = _code_of(value)
+        parts.append(f"{key}={'' if code is None else code_digest(code)}")
     return combine("class", parts)[:16]
+
+
+def _code_of(value: object) -> types.CodeType | None:
+    """The code of a method or property; other objects of the user are not asked for anything."""
+    if issubclass(type(value), (classmethod, staticmethod)):
+        value = value.__func__  # type: ignore[attr-defined]
+    elif issubclass(type(value), property):
+        value = value.fget  # type: ignore[attr-defined]
+    return value.__code__ if type(value) is types.FunctionType else None
 
 
 def carries(obj: Any, entity: str) -> bool:

@@ -442,7 +442,7 @@ def _by_reference(obj: Any) -> bool:
     """Whether importing `__module__` and following `__qualname__` leads to `obj` itself."""
     try:
         known = _references.get(obj)
-    except TypeError:  # a metaclass that makes its classes unhashable
+    except Exception:  # a metaclass that hashes and compares its classes in its own way
         known = None
     if known is not None:
         return known
@@ -454,6 +454,6 @@ def _by_reference(obj: Any) -> bool:
         found = None
     answer = found is obj
     if answer and obj.__module__ != MAIN:
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(Exception):
             _references[obj] = True
     return answer and obj.__module__ != MAIN

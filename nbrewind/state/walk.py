@@ -11,6 +11,7 @@ import gc
 import sys
 import types
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -46,73 +47,110 @@ def walk(value: Any, namespace: dict[str, Any], identify: Callable[[Any], str]) 
         identify: gives the entity id of a function or class of the notebook.
     """
     seen = Walk()
-    front: list[Any] = [value]
     modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
-    module_dicts = {id(vars(module)) for module in modules}
-    module_dicts.add(id(namespace))
-    while front:
-        if len(seen.objects) > LIMIT:
+    passed = {id(vars(module)) for module in modules}
+    passed.add(id(namespace))
+    plain: dict[int, bool] = {}
+    waiting = deque([value])
+    while waiting:
+        obj = waiting.popleft()
+        if id(obj) in seen.objects or id(obj) in passed:
+            continue
+        if len(seen.objects) >= LIMIT:
             seen.complete = False
             break
-        following: list[Any] = []
-        for obj in front:
-            if id(obj) in seen.objects or id(obj) in module_dicts:
-                continue
-            seen.objects[id(obj)] = obj
-            following += _parts(obj, namespace, seen, identify)
-        front = following
+        seen.objects[id(obj)] = obj
+        kind = type(obj)
+        is_plain = plain.get(id(kind))
+        if is_plain is None:
+            is_plain = plain[id(kind)] = _is_plain(kind)
+        parts = gc.get_referents(obj) if is_plain else _parts(obj, namespace, seen, identify)
+        waiting.extend([part for part in parts if id(type(part)) not in _LEAVES])
     return seen
+
+
+# Types are told by their identity and their bases, never by what an object says of itself:
+# metaclasses may compare classes in their own way, and instances lie about `__class__`.
+_LEAVES = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
+_SPECIAL = (
+    *(type, types.ModuleType, types.FunctionType, types.FrameType, types.CodeType),
+    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+    *(memoryview, weakref.ref),
+)
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether what the collector knows of an instance is all there is to it."""
+    return not (issubclass(kind, _SPECIAL) or _is_graph_node(kind) or _is_array(kind))
 
 
 def _parts(
     obj: Any, namespace: dict[str, Any], seen: Walk, identify: Callable[[Any], str]
 ) -> list[Any]:
-    if isinstance(obj, types.ModuleType):
+    """What belongs to an object of a type that is not plain."""
+    kind = type(obj)
+    if issubclass(kind, types.ModuleType):
         seen.modules.add(obj.__name__)
         return []
-    if isinstance(obj, types.FunctionType):
+    if issubclass(kind, types.FunctionType):
         return _parts_of_function(obj, namespace, seen, identify)
-    if isinstance(obj, type):
+    if issubclass(kind, type):
         if is_notebook_class(obj) and is_entity_class(obj):
             seen.entities[identify(obj)] = obj
             return []
         seen.modules.add(obj.__module__)
         return list(vars(obj).values()) if is_notebook_class(obj) else []
-    if isinstance(obj, types.FrameType):
+    if issubclass(kind, types.FrameType):
         seen.codes.append(code_uses(obj.f_code))
         return [] if obj.f_locals is namespace else list(obj.f_locals.values())
-    if isinstance(obj, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
-        frame = getattr(obj, "gi_frame", None) or getattr(obj, "cr_frame", None)
-        frame = frame or getattr(obj, "ag_frame", None)
-        return [] if frame is None else [frame]
-    if isinstance(obj, types.CodeType):
+    if issubclass(kind, types.CodeType):
         seen.codes.append(code_uses(obj))
         return []
-    if isinstance(obj, memoryview):
+    if issubclass(kind, memoryview):
         return [obj.obj]
-    if isinstance(obj, weakref.ref):
+    if issubclass(kind, weakref.ref):
         # Whoever holds a weak reference sees its target change, and die.
-        target = obj()
+        target = weakref.ref.__call__(obj)
         return [] if target is None else [target]
-    if type(obj).__module__ == "torch.autograd" or hasattr(type(obj), "next_functions"):
+    if _is_graph_node(kind):
         # The graph lives in C++, out of the collector's sight; its leaves are parameters.
         nodes = [node for node, _ in getattr(obj, "next_functions", ())]
         return [p for p in (*nodes, getattr(obj, "variable", None)) if p is not None]
-    parts = gc.get_referents(obj)
-    if _is_tensor(obj) and obj.grad_fn is not None:
-        parts.append(obj.grad_fn)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(obj, numpy.ndarray):
-        if obj.dtype.hasobject:
-            parts += list(obj.flat)
-        if obj.base is not None:
-            parts.append(obj.base)
-    return [part for part in parts if not isinstance(part, (str, bytes, int, float))]
+    if _is_array(kind):
+        return _parts_of_array(obj)
+    frame = getattr(obj, "gi_frame", None) or getattr(obj, "cr_frame", None)
+    frame = frame or getattr(obj, "ag_frame", None)
+    return [] if frame is None else [frame]
 
 
-def _is_tensor(obj: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(obj, torch.Tensor)
+def _parts_of_array(array: Any) -> list[Any]:
+    parts = gc.get_referents(array)
+    if getattr(array, "grad_fn", None) is not None:
+        parts.append(array.grad_fn)
+    if hasattr(array, "base"):
+        if array.dtype.hasobject:
+            parts += list(array.flat)
+        if array.base is not None:
+            parts.append(array.base)
+    return parts
+
+
+def _is_graph_node(kind: type) -> bool:
+    return kind.__module__ == "torch.autograd" or any(
+        "next_functions" in vars(base) for base in _mro(kind)
+    )
+
+
+def _is_array(kind: type) -> bool:
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    return (numpy is not None and issubclass(kind, numpy.ndarray)) or (
+        torch is not None and issubclass(kind, torch.Tensor)
+    )
+
+
+def _mro(kind: type) -> tuple[type, ...]:
+    mro: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return mro
 
 
 def _parts_of_function(

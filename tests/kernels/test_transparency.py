@@ -251,3 +251,10 @@ def test_debugger(same: Same) -> None:
         return answers
 
     assert same(session)[3] == ["5"]
+
+
+def test_a_library_s_warning_is_shown_once_however_many_cells_raise_it(same: Same) -> None:
+    same(lambda f: f.run("lib = {'__name__': 'lib', 'warn': warnings.warn}"))
+    raises = "exec('warn(\"careful\")', lib)"
+    assert "careful" in same(lambda f: f.run(raises)).text("stderr")
+    assert not same(lambda f: f.run(f"{raises}  # again")).outputs
