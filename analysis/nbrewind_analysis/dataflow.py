@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nbrewind.model.records import ExecutionRecord
+from nbrewind.model.records import ExecutionRecord, is_variable_name
 from nbrewind.model.versions import ABSENT
 from nbrewind_analysis.notebook_cell import NotebookCell
 
@@ -61,8 +61,9 @@ def dataflow(cells: Sequence[NotebookCell], records: Mapping[int, ExecutionRecor
         record = records.get(cell.index)
         if record is None:
             continue
+        # Entities (`@f:…`) are parts of variables: their names have edges of their own.
         for name, version in record.reads.versions.items():
-            if name in wrote and version != ABSENT and _is_variable(name):
+            if name in wrote and version != ABSENT and is_variable_name(name):
                 names.setdefault((wrote[name], cell.index), set()).add(name)
         for access in record.files:
             if access.read is not None and access.read != ABSENT and access.path in filed:
@@ -76,11 +77,6 @@ def dataflow(cells: Sequence[NotebookCell], records: Mapping[int, ExecutionRecor
         for ends in sorted(names.keys() | files.keys())
     ]
     return Dataflow(cells, edges, frozenset(records))
-
-
-def _is_variable(name: str) -> bool:
-    """Entities (`@f:…`) are parts of variables: their names have edges of their own."""
-    return not name.startswith("@")
 
 
 def mermaid(flow: Dataflow) -> str:

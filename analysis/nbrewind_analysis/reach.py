@@ -35,9 +35,13 @@ def reach(cell: Cell, table: VersionTable) -> Reach:
     seeds = set(names.reads) | {name for name in names.results if name in table}
     stores = set(names.stores) | set(names.deletes)
     dynamic = names.dynamic
+    ended = table.ended_by(stores)
+    if ended is not None:
+        seeds |= ended.names
+        dynamic = dynamic or ended.dynamic
     waiting = dict(names.latent)
     while True:
-        closure = table.closure(seeds, dynamic=dynamic)
+        closure = table.closure(seeds, modules=names.imports, dynamic=dynamic)
         called = [n for n in waiting if n in closure.names or n in closure.absent]
         if not called:
             break

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from nbrewind.model.records import Group, Uses, Variable, restrict_sharing
+from nbrewind.model.records import (
+    Group,
+    Uses,
+    Variable,
+    is_place_name,
+    restrict_sharing,
+)
 from nbrewind.model.versions import ABSENT, Version
+from nbrewind.state.code import FINALISER
+from nbrewind.state.finalisers import CALLBACK
+from nbrewind.state.places import LOGGING
+
+_ENDINGS = frozenset({FINALISER, CALLBACK})
 
 
 @dataclass(slots=True)
@@ -29,6 +41,9 @@ class VersionTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self._places: set[str] = set()
+        self._ending: set[str] = set()
+        """Names whose values run code of the notebook when they end."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._groups
@@ -43,6 +58,8 @@ class VersionTable:
         """An independent table with the same contents."""
         table = VersionTable()
         table._groups = dict(self._groups)
+        table._places = set(self._places)
+        table._ending = set(self._ending)
         return table
 
     def own(self, name: str) -> Version:
@@ -66,6 +83,8 @@ class VersionTable:
     def drop(self, names: Iterable[str]) -> None:
         """Names were rebound or deleted: take them out of their co-variables."""
         gone = frozenset(names)
+        self._places -= gone
+        self._ending -= gone
         for group in self.groups(gone):
             rest = group.without(gone)
             for name in group.variables:
@@ -79,6 +98,10 @@ class VersionTable:
         self.drop(group.names)
         for name in group.variables:
             self._groups[name] = group
+            if is_place_name(name):
+                self._places.add(name)
+            if not _ENDINGS.isdisjoint(group.variables[name].uses.attributes):
+                self._ending.add(name)
 
     def sharing(self, names: Iterable[str]) -> dict[str, str]:
         """How some names share state among each other."""
@@ -89,11 +112,17 @@ class VersionTable:
                 table.update(restrict_sharing(group.sharing, wanted & group.names))
         return table
 
-    def closure(self, names: Iterable[str], *, dynamic: bool = False) -> Closure:
-        """Everything that code which loads `names` may reach."""
-        reached = Closure(dynamic=dynamic)
+    def closure(
+        self, names: Iterable[str], *, modules: Iterable[str] = (), dynamic: bool = False
+    ) -> Closure:
+        """Everything that code which loads `names` and imports `modules` may reach."""
+        reached = Closure(modules=set(modules), dynamic=dynamic)
         waiting = list(names)
-        while waiting:
+        while True:
+            if not waiting:
+                waiting += self._places_of(reached.modules) - reached.names
+            if not waiting:
+                break
             name = waiting.pop()
             if name in reached.names or name in reached.absent:
                 continue
@@ -111,6 +140,30 @@ class VersionTable:
                 reached.names.add(name)
                 self._follow(self.variable(name).uses, reached)
         return reached
+
+    def ended_by(self, names: Iterable[str]) -> Closure | None:
+        """What happens when the values of some names end; None if nothing that shows."""
+        known = [name for name in names if name in self._groups] if self._ending else []
+        closure = self.closure(known)
+        if closure.names.isdisjoint(self._ending):
+            return None
+        closure.dynamic = closure.dynamic or CALLBACK in closure.attributes
+        return closure
+
+    def _places_of(self, modules: set[str]) -> set[str]:
+        """The places that code of some modules may look at or change."""
+        if not self._places or not modules:
+            return set()
+        reached = {
+            ".".join(parts[:end])
+            for parts in (module.split(".") for module in modules)
+            for end in range(1, len(parts) + 1)
+        }
+        found = {place for place in self._places if place[1:].partition(":")[0] in reached}
+        found.discard(LOGGING)
+        if LOGGING in self._places and any(map(_may_log, modules)):
+            found.add(LOGGING)
+        return found
 
     def entities_in_use(self, names: Iterable[str]) -> set[str]:
         """Entities that values of `names` refer to, directly or through others."""
@@ -140,3 +193,9 @@ class VersionTable:
         reached.attributes.update(uses.attributes)
         reached.modules.update(uses.modules)
         return [*uses.loads, *uses.entities]
+
+
+def _may_log(module: str) -> bool:
+    """Whether code of a module may log: libraries do; the standard library leaves it to others."""
+    top = module.split(".")[0]
+    return top == "logging" or top not in sys.stdlib_module_names

@@ -18,6 +18,8 @@ from nbrewind.model.records import (
     FileAccess,
     ModuleRead,
     Result,
+    is_place_name,
+    is_variable_name,
     plain_name,
 )
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
@@ -199,12 +201,15 @@ def _name_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
             and now.surroundings.equivalent(record, name, table)
         ):
             continue
-        reasons.append(Reason("input-changed", plain_name(name), _change(recorded, current)))
+        change = _change(recorded, current)
+        if is_place_name(name):
+            change = f"the state of this module: {change}"
+        reasons.append(Reason("input-changed", plain_name(name), change))
     if record.reads.dynamic:
         reasons += [
             Reason("input-changed", name, "the cell may read every name, and this one is new")
             for name in table
-            if name not in record.reads.versions and not name.startswith("@")
+            if name not in record.reads.versions and is_variable_name(name)
         ]
     return reasons
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from nbrewind.model.blobs import ObjectId
-from nbrewind.model.records import ExecutionRecord, Reads, SessionEffects
+from nbrewind.model.records import ExecutionRecord, Reads, SessionEffects, is_place_name
 from nbrewind.model.reports import CellReport
 from nbrewind.model.versions import PRESENT, Version
 from nbrewind.state.entities import is_entity_name
@@ -93,7 +93,7 @@ def draft_record(
         files=accesses.files,
         modules=accesses.modules,
         packages=(*accesses.packages, SHELL) if _shows(outcome) else accesses.packages,
-        effects=_effects(running, observed, shell),
+        effects=_effects(running, observed, observers, shell),
         environment=accesses.environment,
         status=outcome.status,
         error=outcome.error,
@@ -135,11 +135,15 @@ def _flags(running: RunningCell, before: Situation) -> set[str]:
 def _reads(running: RunningCell, changes: Changes, before: Situation) -> Reads:
     table, closure = before.table, running.reached.closure
     versions = {name: table.own(name) for name in sorted(closure.names | closure.absent)}
+    if _imports_what_is_there(running.cell, changes):
+        versions = {n: v for n, v in versions.items() if not is_place_name(n)}
     # What was changed in place or perhaps not stored at all rests on what it was before.
     for name in (*changes.doubtful, *(changes.changed - changes.rebound)):
         versions[name] = table.own(name)
     for former in changes.former:
         versions.update((name, table.own(name)) for name in former.names)
+    for name in filter(is_place_name, changes.rebound):
+        versions[name] = table.own(name)
     for name in running.cell.names.deletes:
         versions.setdefault(name, PRESENT if name in table else table.own(name))
     for name in running.cell.names.results:
@@ -153,6 +157,13 @@ def _reads(running: RunningCell, changes: Changes, before: Situation) -> Reads:
         producers=producers,
         dynamic=running.reached.everything,
     )
+
+
+def _imports_what_is_there(cell: Cell, changes: Changes) -> bool:
+    """Whether a cell does no more than bind modules that were loaded: no code of theirs runs."""
+    names = cell.names
+    idle = not (names.reads or names.attributes or names.star_import or names.dynamic)
+    return idle and not any(map(is_place_name, changes.rebound | changes.changed))
 
 
 def _origins(
@@ -172,9 +183,11 @@ def _origins(
     return manifests, producers
 
 
-def _effects(running: RunningCell, observed: Observed, shell: Shell) -> SessionEffects:
+def _effects(
+    running: RunningCell, observed: Observed, observers: Observers, shell: Shell
+) -> SessionEffects:
     before = running.registries
     changed = [
         f"ipython:{name}" for name, now in shell.registries().items() if before.get(name) != now
     ]
-    return observed.effects_with(changed, running.cell, shell.user_ns)
+    return observed.effects_with(changed, running.cell, shell.user_ns, observers.is_patchable)

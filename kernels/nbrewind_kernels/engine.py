@@ -20,7 +20,14 @@ import msgspec
 from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
-from nbrewind.model.records import ExecutionRecord, Group, Writes, plain_name
+from nbrewind.model.records import (
+    ExecutionRecord,
+    Group,
+    Writes,
+    is_place_name,
+    is_variable_name,
+    plain_name,
+)
 from nbrewind.model.reports import Action, CellReport
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
@@ -72,11 +79,11 @@ class Engine:
         self.mode = mode
         self.warnings: list[str] = []
         self.environment: EnvironmentPolicy = environment
-        self.live = LiveNamespace(shell.user_ns, store)
         self.book = RecordBook(store)
         self.surroundings = DiskSurroundings(root, store)
         self.now = Situation(self.surroundings)
         self.observers = Observers(root, store, self.surroundings.modules)
+        self.live = LiveNamespace(shell.user_ns, self.observers.places, store)
         self.journal = Journal(store, self.book, root, notebook, self.warn)
         self.virtual = VirtualState(self.observers, root, store, self.now, self.warn)
         self.results = RecordedResults(shell)
@@ -141,6 +148,8 @@ class Engine:
     def materialise(self, names: frozenset[str] | None) -> None:
         """Load what is lazy among `names` (None: everything), for code outside cells."""
         wanted = set(self.live.lazy) if names is None else self.now.table.closure(names).names
+        if any(map(is_place_name, wanted)):
+            self.virtual.do_imports()
         self._load(wanted)
 
     def absorb(self) -> None:
@@ -156,7 +165,7 @@ class Engine:
 
     def lazy_names(self) -> frozenset[str]:
         """Names that exist but are not loaded."""
-        return frozenset(name for name in self.live.lazy if not name.startswith("@"))
+        return frozenset(filter(is_variable_name, self.live.lazy))
 
     def settle(self) -> None:
         """Wait until every record so far is durable."""
@@ -281,7 +290,7 @@ class Engine:
     def _load(self, names: set[str]) -> None:
         lost = self.live.load(names, self.now.table, self.remaker.remake)
         for name in lost:
-            self.warn(f"{shown([name])[0]} could not be restored; run its cell again")
+            self.warn(f"{plain_name(name)} could not be restored; run its cell again")
             self.now.table.drop([name])
             self.live.forget([name])
 
@@ -293,6 +302,7 @@ class Engine:
         self.observers.begin(
             thorough=bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
         )
+        self.live.places.begin(reached.names)
         lazy = (name for name in self.live.lazy if not name.startswith("@"))
         held = [self.live.entities.get(entity) for entity in table.entities_in_use(lazy)]
         return RunningCell(cell, hint, reached, report, registries, started, held)
@@ -418,6 +428,6 @@ class Engine:
 
 
 def shown(names: Any) -> list[str]:
-    """Names as people know them: entities without their digests, each once."""
-    plain = (plain_name(name) for name in names)
+    """Names as people know them: entities without their digests, each once; no places."""
+    plain = (plain_name(name) for name in names if not is_place_name(name))
     return sorted(set(plain))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import marshal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,10 +18,11 @@ import msgspec
 from nbrewind.errors import NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest
-from nbrewind.model.records import Group, plain_name
+from nbrewind.model.records import Group, is_place_name, is_variable_name, plain_name
 from nbrewind.state.capture import Dump, Examination
 from nbrewind.state.entities import EntityTable, is_entity_name
 from nbrewind.state.pickling import Scope
+from nbrewind.state.places import Places
 from nbrewind.state.restoring import PYTHON, Restore
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.leaves import LeafHasher
@@ -34,18 +35,25 @@ Remake = Callable[[Group], bool]
 
 _MISSING = object()
 
+_LARGEST_IMPORTED = 16 * 2**20
+"""Bytes of a module's state up to which a copy is kept of how its import left it."""
+
 
 class LiveNamespace:
     """Loads co-variables into the namespace and knows their fingerprints."""
 
-    def __init__(self, namespace: dict[str, Any], store: Store | None) -> None:
+    def __init__(self, namespace: dict[str, Any], places: Places, store: Store | None) -> None:
         self.namespace = namespace
+        self.places = places
         self.store = store
         self.entities = EntityTable()
         self.hasher = LeafHasher() if store is None else store.hasher
         self.lazy: set[str] = set()
         self.prints: dict[str, bytes] = {}
         """Fingerprint of each loaded name when it was captured or loaded last."""
+        self._imported: dict[str, tuple[bytes, list[bytes], Mapping[str, bytes]]] = {}
+        """By place: the stored form of a module's state right after its import."""
+        places.imported = self._note_imported
         self._held: list[Any] = []
         self._holders = 0
         self.ids: dict[str, int] = {}
@@ -54,7 +62,9 @@ class LiveNamespace:
     # -- looking ------------------------------------------------------------------------
 
     def value(self, name: str) -> Any:
-        """The live value of a name or entity. Raises `KeyError`."""
+        """The live value of a name, place or entity. Raises `KeyError`."""
+        if is_place_name(name):
+            return self.places.get(name)
         if not is_entity_name(name):
             return self.namespace[name]
         found = self.entities.get(name)
@@ -64,6 +74,8 @@ class LiveNamespace:
 
     def is_loaded(self, name: str) -> bool:
         """Whether a name has a live value."""
+        if is_place_name(name):
+            return name not in self.lazy and self.places.is_there(name)
         if is_entity_name(name):
             return name not in self.lazy and self.entities.get(name) is not None
         return name in self.namespace
@@ -73,8 +85,37 @@ class LiveNamespace:
         return Examination(Scope(self.namespace, self.entities, in_use), self.hasher)
 
     def look(self, exam: Examination, name: str) -> Dump:
-        """Examine a name or an entity as itself."""
-        return exam.look(self.value(name), name if is_entity_name(name) else "")
+        """Examine a name, a place, or an entity as itself."""
+        dump = exam.look(self.value(name), name if is_entity_name(name) else "")
+        if not dump.problem or not is_place_name(name):
+            return dump
+        # One value that cannot be stored shall not keep the rest from being followed.
+        if self.places.leave_out(name, lambda value: bool(exam.look(value).problem)):
+            return exam.look(self.value(name))
+        return dump
+
+    def has_problem(self, value: Any) -> bool:
+        """Whether a value cannot be stored."""
+        return bool(self.examination().look(value).problem)
+
+    def _note_imported(self, name: str) -> None:
+        dump = self.look(self.examination(), name)
+        if not dump.problem and dump.size <= _LARGEST_IMPORTED:
+            codes = {digest: marshal.dumps(code) for digest, code in dump.codes.items()}
+            self._imported[name] = dump.stream, [bytes(b) for b in dump.buffers], codes
+
+    def as_imported(self, name: str) -> Any:
+        """A copy of a module's state right after its import.
+
+        Raises:
+            NotRestorable: it was not imported in this session, or could not be kept.
+        """
+        if name not in self._imported:
+            raise NotRestorable(f"how {plain_name(name)} was imported is not known")
+        stream, buffers, codes = self._imported[name]
+        restore = Restore(self.namespace, self.entities)
+        (value,) = restore.load(stream, map(bytearray, buffers), codes, PYTHON)
+        return value
 
     # -- unloading ----------------------------------------------------------------------
 
@@ -84,7 +125,7 @@ class LiveNamespace:
             self.lazy.add(name)
             self.prints.pop(name, None)
             self.ids.pop(name, None)
-            if not is_entity_name(name):
+            if is_variable_name(name):
                 self.namespace.pop(name, None)
 
     def forget(self, names: Iterable[str]) -> None:
@@ -95,6 +136,8 @@ class LiveNamespace:
             self.ids.pop(name, None)
             if is_entity_name(name):
                 self.entities.forget(name)
+            elif is_place_name(name):
+                self.places.remove(name)
             else:
                 self.namespace.pop(name, None)
 
@@ -189,7 +232,7 @@ class LiveNamespace:
 
     def note_id(self, name: str) -> None:
         """Remember which object a name is bound to, without holding on to it."""
-        if not is_entity_name(name):
+        if is_variable_name(name):
             value = self.namespace.get(name, _MISSING)
             if value is not _MISSING:
                 self.ids[name] = id(value)
@@ -197,16 +240,37 @@ class LiveNamespace:
     def _load_group(self, group: Group, restore: Restore) -> bool:
         if group.manifest is None:
             return False
+        if self._is_as_wanted(group):
+            return True
         try:
             names, values = load_manifest(self.store, group.manifest, restore)
+            self.hold(values)
+            for name, value in zip(names, values, strict=True):
+                if name in group.variables:
+                    self.bind(name, value)
         except (StoreError, NotRestorable) as problem:
             log.warning("%s cannot be loaded: %s", ", ".join(sorted(group.variables)), problem)
             return False
-        self.hold(values)
-        for name, value in zip(names, values, strict=True):
-            if name in group.variables and not is_entity_name(name):
-                self.namespace[name] = value
         return True
+
+    def bind(self, name: str, value: Any) -> None:
+        """Make a value that of a name or place; entities were bound while it was loaded."""
+        if is_place_name(name):
+            self.places.put(name, value)
+        elif not is_entity_name(name):
+            self.namespace[name] = value
+
+    def _is_as_wanted(self, group: Group) -> bool:
+        """Whether a place is already as its version says: its import made it so.
+
+        Then its objects stay, which other objects of the process may hold on to.
+        """
+        (name, *others) = group.variables
+        if others or not is_place_name(name) or not self.places.is_there(name):
+            return False
+        exam = self.examination()
+        dump = self.look(exam, name)
+        return not dump.problem and exam.version(dump) == group.variables[name].own
 
 
 def load_manifest(

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from nbrewind.state.entities import MAIN
 from nbrewind.state.environment import environment
 from nbrewind.state.files import FileTracker
 from nbrewind.state.modules import LocalModules
+from nbrewind.state.places import Places
 from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
 from nbrewind_analysis.cells import Cell
@@ -62,16 +63,20 @@ class Observed:
     peak_bytes: int
 
     def effects_with(
-        self, registries: Iterable[str], cell: Cell, namespace: dict[str, Any]
+        self,
+        changed: Iterable[str],
+        cell: Cell,
+        namespace: dict[str, Any],
+        is_patchable: Callable[[Any], bool],
     ) -> SessionEffects:
-        """Session effects, with changed registries and patches that the cell's text shows."""
+        """Session effects, with more that changed and patches that the cell's text shows."""
         patches = [
             f"{PATCH}{_owner_name(namespace[root])}.{path}"
             for root, path in sorted(cell.names.attribute_stores)
-            if _is_library_object(namespace.get(root))
+            if is_patchable(namespace.get(root))
             and not f"{_owner_name(namespace[root])}.{path}".startswith(_PROVIDED)
         ]
-        others = tuple(dict.fromkeys((*self.effects.others, *registries, *patches)))
+        others = tuple(dict.fromkeys((*self.effects.others, *changed, *patches)))
         return msgspec.structs.replace(self.effects, others=others)
 
 
@@ -95,6 +100,7 @@ class Observers:
         self.files = FileTracker(root, excluded)
         self.effects = EffectTracker(root, self.ambient.imports)
         self.modules = modules
+        self.places = Places(modules, self.ambient.imports)
         self._before: dict[str, Version] = {}
         self._threads: set[int] = set()
         self._touched: set[str] = set()
@@ -189,6 +195,17 @@ class Observers:
             environment(packages),
         )
 
+    def is_patchable(self, value: Any) -> bool:
+        """Whether setting an attribute on a value changes a library, not the notebook's state.
+
+        Modules of the project are places: their attributes are state like any other.
+        """
+        if isinstance(value, types.ModuleType):
+            return not self.modules.is_local(value.__name__)
+        if not isinstance(value, type) or value.__module__ == MAIN:
+            return False
+        return not self.modules.is_local(str(value.__module__))
+
     def patches(
         self,
         effects: SessionEffects,
@@ -201,7 +218,7 @@ class Observers:
 
         Args:
             effects: the run's session effects; `patch:` ones are writes.
-            packages: packages and local modules it could reach.
+            packages: packages it could reach.
             now: versions of ambient state before the run.
             cell: the cell that ran.
             how: digest of what the run started from.
@@ -210,10 +227,7 @@ class Observers:
         for effect in effects.others:
             if effect.startswith(PATCH):
                 dotted = effect.removeprefix(PATCH)
-                owner = dotted if self.modules.is_local(dotted) else dotted.split(".")[0]
-                while not self.modules.is_local(owner) and "." in owner:
-                    owner = owner.rpartition(".")[0]
-                written.setdefault(owner, []).append(dotted)
+                written.setdefault(dotted.split(".")[0], []).append(dotted)
             elif effect in _DISPLAY:
                 # `%precision 3` says all there is to say; other ways depend on what was read.
                 written[SHELL] = _MAGIC_CALL.findall(cell.code) or [how]
@@ -328,10 +342,3 @@ def _owner_name(value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return value.__name__
     return f"{value.__module__}.{value.__qualname__}"
-
-
-def _is_library_object(value: Any) -> bool:
-    """Whether setting an attribute on a value changes the process, not the notebook."""
-    if isinstance(value, types.ModuleType):
-        return True
-    return isinstance(value, type) and value.__module__ != MAIN

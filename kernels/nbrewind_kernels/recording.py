@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from nbrewind.model.blobs import ObjectId
-from nbrewind.model.records import FormerGroup, Group, Uses, Variable
+from nbrewind.model.records import FormerGroup, Group, Uses, Variable, is_place_name
 from nbrewind.model.versions import lineage_version
 from nbrewind.state.capture import ATOMS, Dump, Examination
 from nbrewind.state.entities import is_entity_name
@@ -83,7 +85,10 @@ def look_at_changes(
     live.entities.begin_look()
     present = user_names(live, hidden)
     anew = {n for n in present if live.ids.get(n) != id(live.namespace[n])}
+    places = live.places.present()
+    anew |= live.places.arrived() | (places - live.lazy - set(table))
     gone = {n for n in table if n in live.ids and n not in live.namespace}
+    gone |= {n for n in table if is_place_name(n) and n not in live.lazy | places}
     stored = anew | {n for n in touch.must_store if n in live.namespace and n not in hidden}
     may_store = touch.may_store | set(table) if touch.everything else touch.may_store
     doubtful = {
@@ -158,6 +163,12 @@ def _examine(
         if name in changes.dumps:
             continue
         dump = changes.dumps[name] = live.look(changes.exam, name)
+        if is_place_name(name):
+            for part in live.places.parts(name) - changes.dumps.keys():
+                if part not in table or part in changes.deleted:
+                    changes.deleted.discard(part)
+                    changes.rebound.add(part)
+                    waiting.append(part)
         for entity in dump.entities:
             if entity in live.entities.fresh or entity not in table:
                 live.lazy.discard(entity)
@@ -199,7 +210,9 @@ def write_groups(
     """The co-variables of a record, stored where that is possible."""
     groups = []
     for names in changes.components:
-        variables = {name: _variable(name, table, changes, recipe, tidy_modules) for name in names}
+        variables = {
+            name: _variable(live, name, table, changes, recipe, tidy_modules) for name in names
+        }
         sharing = changes.sharing.pairs(names) if changes.sharing is not None else {}
         dump = _joint_dump(live, names, changes)
         manifest = None if dump is None else store_group(names, dump)
@@ -208,6 +221,7 @@ def write_groups(
 
 
 def _variable(
+    live: LiveNamespace,
     name: str,
     table: VersionTable,
     changes: Changes,
@@ -218,7 +232,11 @@ def _variable(
         return table.variable(name)
     dump = changes.exam.finish(changes.dumps[name])
     own = lineage_version(recipe, name) if dump.problem else changes.exam.version(dump)
-    return Variable(own, dump.type, dump.size, tidy_modules(dump.uses))
+    uses = dump.uses
+    if is_place_name(name):
+        linked = live.places.links(name).union(uses.modules)
+        uses = msgspec.structs.replace(uses, modules=tuple(sorted(linked)))
+    return Variable(own, dump.type, dump.size, tidy_modules(uses))
 
 
 def _joint_dump(live: LiveNamespace, names: tuple[str, ...], changes: Changes) -> Dump | None:

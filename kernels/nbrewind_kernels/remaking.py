@@ -16,14 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NBRewindError, NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
-from nbrewind.model.records import ExecutionRecord, FileAccess, Group, plain_name
+from nbrewind.model.records import (
+    ExecutionRecord,
+    FileAccess,
+    Group,
+    is_place_name,
+    is_variable_name,
+    plain_name,
+)
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.digests import contents
 from nbrewind.state.entities import carries, is_entity_name
+from nbrewind.state.places import LOGGING
 from nbrewind.state.put_back import put_back
 from nbrewind.state.restoring import Restore
 from nbrewind_analysis.book import Entry
-from nbrewind_kernels.live import load_manifest
+from nbrewind_kernels.live import LiveNamespace, load_manifest
 
 if TYPE_CHECKING:
     from nbrewind_kernels.engine import Engine
@@ -122,32 +130,40 @@ class Remaker:
     def _run(
         self, engine: Engine, record: ExecutionRecord, inputs: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
-        namespace = engine.shell.user_ns
+        live = engine.live
         written = {name for group in record.writes.groups for name in group.variables}
         involved = {n for n in written | set(record.reads.versions) if not is_entity_name(n)}
-        before = {name: namespace.get(name, _MISSING) for name in involved}
+        before = {name: _value(live, name) for name in involved}
         tracker = engine.observers.ambient
         saved = tracker.save()
         try:
             for name in involved:
                 if name in inputs:
-                    namespace[name] = inputs[name]
-                elif not (record.reads.versions.get(name) == ABSENT and name in engine.hidden):
-                    namespace.pop(name, None)
+                    live.bind(name, inputs[name])
+                elif is_variable_name(name) and not (
+                    record.reads.versions.get(name) == ABSENT and name in engine.hidden
+                ):
+                    live.namespace.pop(name, None)
             self._set_generators(record)
             outcome = engine.shell.run_quietly(record.source)
             if outcome.status != "ok":
                 raise NotRestorable(f"its cell failed when it ran again: {outcome.error}")
-            made = {n: namespace[n] for n in involved if n in namespace}
+            live.places.refresh(involved, live.has_problem)
+            values = {name: _value(live, name) for name in involved}
+            made = {name: value for name, value in values.items() if value is not _MISSING}
         finally:
             for name, value in before.items():
-                if value is _MISSING:
-                    namespace.pop(name, None)
-                else:
-                    namespace[name] = value
+                self._put_back(name, value)
             tracker.restore_saved(saved)
         self._adopt_definitions(record, made)
         return made, outcome.result
+
+    def _put_back(self, name: str, value: Any) -> None:
+        live = self._engine.live
+        if value is not _MISSING:
+            live.bind(name, value)
+        elif is_variable_name(name):
+            live.namespace.pop(name, None)
 
     def _put_in_place(self, group: Group, made: dict[str, Any]) -> bool:
         live = self._engine.live
@@ -162,7 +178,7 @@ class Remaker:
                 return False
         for name in group.variables:
             if not is_entity_name(name):
-                live.namespace[name] = made[name]
+                live.bind(name, made[name])
         return True
 
     def _adopt_definitions(self, record: ExecutionRecord, made: dict[str, Any]) -> None:
@@ -227,10 +243,24 @@ class Remaker:
                     self._remake_into(inputs, name, record, runs)
             else:
                 self._remake_into(inputs, name, record, runs)
+        self._add_imported(inputs, record)
         missing = [n for n in wanted if n not in inputs and not is_entity_name(n)]
         if missing:
             raise NotRestorable(f"its inputs cannot be had: {', '.join(sorted(missing))}")
         return inputs
+
+    def _add_imported(self, inputs: dict[str, Any], record: ExecutionRecord) -> None:
+        """Local modules that the cell was the first to import are as their import left them."""
+        live, reads = self._engine.live, record.reads.versions
+        for name, version in reads.items():
+            if not is_place_name(name) or version != ABSENT or not live.places.is_there(name):
+                continue
+            if name == LOGGING:
+                inputs[name] = {}
+            elif ":" not in name:
+                inputs[name] = live.as_imported(name)
+            elif reads.get(name.partition(":")[0]) == ABSENT and name in live.places.used:
+                raise NotRestorable(f"{plain_name(name)} was used since its module was imported")
 
     def _need_entity(
         self,
@@ -349,6 +379,14 @@ class Remaker:
                 continue
             if engine.now.file_version(access.path, access.read) != access.read:
                 raise NotRestorable(f"{access.path} was changed since its cell ran")
+
+
+def _value(live: LiveNamespace, name: str) -> Any:
+    """The live value of a name or place; `_MISSING` if there is none."""
+    try:
+        return live.value(name)
+    except KeyError:
+        return _MISSING
 
 
 def _definition(entity: str, made: dict[str, Any]) -> Any | None:

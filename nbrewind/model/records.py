@@ -16,9 +16,23 @@ from nbrewind.model.versions import Version, combine
 RECORD_FORMAT = 1
 
 
+PLACE = "%"
+"""First character of names of places: state outside the namespace, of a module say."""
+
+
+def is_place_name(name: str) -> bool:
+    """Whether a name of the version table stands for a place."""
+    return name.startswith(PLACE)
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether a name is one of the namespace: neither an entity nor a place."""
+    return not name.startswith(("@", PLACE))
+
+
 def plain_name(name: str) -> str:
-    """A name as people know it: an entity by the name of its definition."""
-    return name[1:].split(":")[0] if name.startswith("@") else name
+    """A name as people know it: an entity by its definition's, a place by its module's."""
+    return name[1:].split(":")[0] if name.startswith(("@", PLACE)) else name
 
 
 class Uses(msgspec.Struct, frozen=True, omit_defaults=True):

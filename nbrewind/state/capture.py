@@ -12,6 +12,7 @@ import decimal
 import enum
 import fractions
 import gc
+import logging
 import pathlib
 import pickle
 import re
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from xxhash import xxh3_128
 
 from nbrewind.errors import NotStorable
@@ -30,6 +32,7 @@ from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
 from nbrewind.state.asking import AskingPickler
+from nbrewind.state.finalisers import CALLBACK, called_at_end
 from nbrewind.state.nans import may_hold_nan
 from nbrewind.state.pickling import IMMUTABLE, Scope, StatePickler, merge_uses
 from nbrewind.state.recursion import bounded_recursion
@@ -58,6 +61,7 @@ _IMMUTABLE_BASES = frozenset(
             decimal.Decimal,
             enum.Enum,
             fractions.Fraction,
+            logging.Logger,
             pathlib.PurePath,
             re.Pattern,
             types.MethodType,
@@ -206,6 +210,8 @@ class Examination:
     def _pickle(self, values: tuple[Any, ...], entities: dict[int, str], kind: str) -> Dump:
         pickler = StatePickler(self._scope)
         try:
+            if any(map(called_at_end, values)):
+                raise NotStorable("its end calls a function of the notebook")
             pickler.roots = entities
             pickler.dump(values)
             frozen = may_hold_frozen_sets(pickler.stream()) and frozen_orders(pickler.sets())
@@ -260,10 +266,13 @@ class Examination:
     ) -> Dump:
         scope = self._scope
         # An entity is walked by what it holds: as itself it would be one step.
-        roots = tuple(map(vars, values)) if len(entities) == 1 else values
+        roots = tuple(map(vars, values)) if len(entities) == len(values) == 1 else values
         try:
+            called = [part for value in values for part in called_at_end(value)]
             seen = walk(
-                roots, scope.namespace, lambda obj: scope.entities.identify(obj, scope.in_use)
+                (*roots, *called),
+                scope.namespace,
+                lambda obj: scope.entities.identify(obj, scope.in_use),
             )
         except Exception as another:  # an object that lets nobody look at it
             return Dump(kind, uses=Uses(dynamic=True), problem=_describe(another), alive=[values])
@@ -278,7 +287,7 @@ class Examination:
         why = str(problem) if isinstance(problem, NotStorable) else _describe(problem)
         dump = Dump(
             kind,
-            uses=uses,
+            uses=_with_callback(uses, values),
             entities=seen.entities,
             problem=why or type(problem).__name__,
             alive=[seen, values],
@@ -287,6 +296,12 @@ class Examination:
         if len(entities) == len(values) == 1 and issubclass(type(values[0]), type):
             dump.fingerprint = _class_fingerprint(values[0])
         return dump
+
+
+def _with_callback(uses: Uses, values: tuple[Any, ...]) -> Uses:
+    if not any(map(called_at_end, values)):
+        return uses
+    return msgspec.structs.replace(uses, attributes=(*uses.attributes, CALLBACK))
 
 
 @contextmanager

@@ -36,6 +36,9 @@ from nbrewind.state.evaluators import (
 CODE_ENCODING: Final = "code1"
 """Tag of the encoding; changed whenever equal code would get another digest."""
 
+FINALISER: Final = "__del__"
+"""Among the attributes that code uses: it is a finaliser, which runs when an object ends."""
+
 _NOT_MODULE_LEVEL = 0x0001 | 0x0002
 """CO_OPTIMIZED | CO_NEWLOCALS: set on functions."""
 
@@ -176,6 +179,8 @@ def code_uses(code: types.CodeType) -> CodeUses:
     """
     found = _Found(set(), set(), set(), set(), set())
     _collect(code, found, module=_is_module(code))
+    if code.co_name == FINALISER:
+        found.attributes.add(FINALISER)
     if (found.loads | found.attributes) & (EVALUATORS | EVALUATOR_MODULES):
         found.loads |= identifiers(found.strings)
     return CodeUses(

@@ -35,6 +35,8 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "pandas.core.indexes.base.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.generic.NDFrame": "nbrewind.state.frames:reduce_frame",
     "_io._IOBase": "nbrewind.state.closed_files:reduce_file",
+    "logging.Handler": "nbrewind.state.logging_state:reduce_handler",
+    "logging.Logger": "nbrewind.state.logging_state:reduce_logger",
     "numpy.memmap": "nbrewind.state.arrays:refuse_memmap",
     "nbrewind.state.existence.StandIn": "nbrewind.state.existence:reduce_stand_in",
 }
@@ -68,10 +70,10 @@ _NOT_STORABLE = frozenset(
         "builtins.traceback",
         "functools._lru_cache_wrapper",
         "threading.Thread",
+        "weakref.finalize",
         "argparse.ArgumentParser",  # compares strings by identity
         "unittest.mock.Base",  # answers every question, also pickle's
         "socket.socket",
-        "logging.Handler",
         "matplotlib.artist.Artist",
         "matplotlib.figure.SubplotParams",
         "matplotlib.cbook.CallbackRegistry",

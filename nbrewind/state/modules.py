@@ -70,6 +70,11 @@ class LocalModules:
                 del self._loaded[name]
                 self._look_at(name)
 
+    def loaded(self) -> list[str]:
+        """Names of the local modules that are loaded."""
+        self.notice()
+        return [name for name in self._loaded if name in sys.modules]
+
     def is_local(self, name: str) -> bool:
         """Whether a module, imported or not, belongs to the project."""
         if name in self._loaded:

@@ -33,8 +33,8 @@ class PatchWatch:
     """Sizes of the namespaces of all loaded modules and of their classes.
 
     Args:
-        root: The notebook's folder: in modules of the project every new global counts,
-            in those of libraries not such as their own functions set.
+        root: The notebook's folder: modules of the project are not looked at, because
+            their state is versioned (`places`).
     """
 
     def __init__(self, root: Path) -> None:
@@ -56,7 +56,7 @@ class PatchWatch:
             size = len(module.__dict__)
             if known is not None and known[0] is module and known[1] == size:
                 continue
-            if name in _NOTEBOOK or name.startswith(_OURS):
+            if name in _NOTEBOOK or name.startswith(_OURS) or self._is_project(module):
                 continue
             self._known[name] = (module, size)
             self._own(module, module.__dict__)
@@ -105,6 +105,10 @@ class PatchWatch:
                 continue
             yield f"{name}.{added}"
 
+    def _is_project(self, module: ModuleType) -> bool:
+        path = vars(module).get("__file__")
+        return isinstance(path, str) and not is_library_file(os.path.abspath(path), self._root)
+
     def _is_own_doing(self, module: ModuleType, name: str, value: object) -> bool:
         """Whether a module's new global is no patch: a submodule, or set by itself when used."""
         if isinstance(value, ModuleType):
@@ -114,9 +118,6 @@ class PatchWatch:
         origin = getattr(value, "__module__", None)
         if isinstance(origin, str) and _top(origin) == _top(module.__name__):
             return True  # the package's own functions: made when they are first used
-        path = vars(module).get("__file__")
-        if isinstance(path, str) and not is_library_file(os.path.abspath(path), self._root):
-            return False
         if "__getattr__" in vars(module) and _top(_origin(value)) == _top(module.__name__):
             return True  # imports its parts when they are first asked for
         if any(_sets_global(code, name) for code in _codes(module)):

@@ -24,7 +24,7 @@ from cloudpickle import cloudpickle
 
 from nbrewind.errors import NotStorable
 from nbrewind.model.records import Uses
-from nbrewind.state.code import CodeUses, code_digest, code_uses
+from nbrewind.state.code import FINALISER, CodeUses, code_digest, code_uses
 from nbrewind.state.codecs import find_reducer
 from nbrewind.state.definitions import (
     load_entity,
@@ -40,6 +40,7 @@ from nbrewind.state.entities import (
     is_entity_function,
     is_notebook_class,
 )
+from nbrewind.state.finalisers import CALLBACK
 from nbrewind.state.set_order import FrozenOrder
 
 IMMUTABLE: frozenset[type] = frozenset(
@@ -66,6 +67,8 @@ IMMUTABLE: frozenset[type] = frozenset(
 
 INTERESTING_ATTRIBUTES = frozenset(
     {
+        FINALISER,
+        CALLBACK,
         "seed",
         "getstate",
         "setstate",

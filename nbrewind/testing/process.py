@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import random
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +33,7 @@ class Process:
         self._path = [str(self._folder), *sys.path]
         self._finders = list(sys.meta_path)
         self._modules: dict[str, ModuleType] = {}
+        self._logging = _Logging({}, logging.WARNING, [], logging.NOTSET)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
@@ -56,6 +59,7 @@ class Process:
         sys.path[:] = self._path
         sys.meta_path[:] = self._finders
         sys.modules.update(self._modules)
+        self._logging.put()
         sys.dont_write_bytecode = True  # a source edited within its file's timestamp is seen
 
     def _keep(self, others: frozenset[str]) -> None:
@@ -67,6 +71,7 @@ class Process:
         self._environ = dict(os.environ)
         self._path = list(sys.path)
         self._finders = list(sys.meta_path)
+        self._logging = _Logging.now()
         self._modules = {}
         for name in sys.modules.keys() - others:
             module = sys.modules[name]
@@ -87,6 +92,7 @@ class _Outside:
         self._path = list(sys.path)
         self._finders = list(sys.meta_path)
         self._bytecode = sys.dont_write_bytecode
+        self._logging = _Logging.now()
 
     def put_back(self) -> None:
         """Come back to it."""
@@ -98,6 +104,33 @@ class _Outside:
         sys.path[:] = self._path
         sys.meta_path[:] = self._finders
         sys.dont_write_bytecode = self._bytecode
+        self._logging.put()
+
+
+@dataclass
+class _Logging:
+    """Loggers and the settings of the root."""
+
+    loggers: dict[str, Any]
+    level: int
+    handlers: list[logging.Handler]
+    disabled: int
+
+    @classmethod
+    def now(cls) -> _Logging:
+        """The present ones."""
+        manager = logging.root.manager
+        handlers = list(logging.root.handlers)
+        return cls(dict(manager.loggerDict), logging.root.level, handlers, manager.disable)
+
+    def put(self) -> None:
+        """Put these in force; loggers made in between stay with who made them."""
+        manager = logging.root.manager
+        manager.loggerDict.clear()
+        manager.loggerDict.update(self.loggers)
+        logging.root.handlers[:] = self.handlers
+        logging.root.setLevel(self.level)
+        logging.disable(self.disabled)
 
 
 def _set_environ(wanted: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from nbrewind.model.versions import Version
 from nbrewind.state.ambient import AmbientTracker
 from nbrewind.state.files import FileTracker
 from nbrewind.state.modules import LocalModules
+from nbrewind.state.places import Places
 from nbrewind.state.rng import PythonRandom
 from nbrewind.state.sharing import Sharing
 from nbrewind.testing.oracle import compare
@@ -63,8 +64,10 @@ def _fingerprints(patch: pytest.MonkeyPatch) -> None:
     ["k = 2", "def f(): return k", "f()"],
 )
 def _closure_over_functions(patch: pytest.MonkeyPatch) -> None:
-    def own_names_only(self: VersionTable, names: Any, *, dynamic: bool = False) -> Closure:
-        closure = Closure(dynamic=dynamic)
+    def own_names_only(
+        self: VersionTable, names: Any, *, modules: Any = (), dynamic: bool = False
+    ) -> Closure:
+        closure = Closure(modules=set(modules), dynamic=dynamic)
         for name in names:
             (closure.names if name in self else closure.absent).add(name)
         return closure
@@ -76,8 +79,10 @@ def _closure_over_functions(patch: pytest.MonkeyPatch) -> None:
 def _absent_names(patch: pytest.MonkeyPatch) -> None:
     whole = VersionTable.closure
 
-    def present_only(self: VersionTable, names: Any, *, dynamic: bool = False) -> Closure:
-        closure = whole(self, names, dynamic=dynamic)
+    def present_only(
+        self: VersionTable, names: Any, *, modules: Any = (), dynamic: bool = False
+    ) -> Closure:
+        closure = whole(self, names, modules=modules, dynamic=dynamic)
         closure.absent.clear()
         return closure
 
@@ -201,6 +206,31 @@ def _a_look_at_what_functions_reach(patch: pytest.MonkeyPatch) -> None:
     import nbrewind_kernels.engine as engine
 
     patch.setattr(engine, "look_at_changes", shallow)
+
+
+@guard(
+    ["import mod", "mod.count(1)", "mod.count(0)"],
+    ["import mod", "mod.count(2)", "mod.count(0)"],
+    files={"mod.py": "n = 0\ndef count(by):\n    global n\n    n += by\n    return n"},
+)
+def _state_of_modules(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Places, "present", lambda self: set())
+
+
+@guard(
+    ["import logging", "logging.getLogger('a').setLevel(10)", "logging.getLogger('a').level"],
+    ["import logging", "logging.getLogger('a').setLevel(30)", "logging.getLogger('a').level"],
+)
+def _state_of_logging(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(VersionTable, "_places_of", lambda self, modules: set())
+
+
+@guard(
+    ["l = []\nclass A:\n    def __del__(self): l.append(self.x)\na = A(); a.x = 1", "a = 0", "l"],
+    ["l = []\nclass A:\n    def __del__(self): l.append(self.x)\na = A(); a.x = 2", "a = 0", "l"],
+)
+def _finalisers_of_what_a_cell_lets_go(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(VersionTable, "ended_by", lambda self, names: None)
 
 
 @guard(["5", "x = 1", "y = [_]"], ["6", "x = 1", "y = [_]"])
