@@ -7,19 +7,10 @@ object's `id` means the same object throughout.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import enum
-import fractions
 import gc
-import logging
-import pathlib
 import pickle
-import re
-import sys
 import types
-import uuid
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,8 +24,9 @@ from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
 from nbrewind.state.asking import AskingPickler
 from nbrewind.state.finalisers import CALLBACK, called_at_end
+from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.nans import may_hold_nan
-from nbrewind.state.pickling import IMMUTABLE, Scope, StatePickler, merge_uses
+from nbrewind.state.pickling import Scope, StatePickler, merge_uses
 from nbrewind.state.recursion import bounded_recursion
 from nbrewind.state.set_order import (
     frozen_orders,
@@ -49,48 +41,14 @@ ATOMS = (int, float, bool, type(None), complex, str, bytes)
 """Exact types whose values hold nothing else."""
 _ATOM_IDS = frozenset(map(id, ATOMS))
 
-_IMMUTABLE_IDS = frozenset(map(id, IMMUTABLE))
-_IMMUTABLE_BASES = frozenset(
-    map(
-        id,
-        (
-            datetime.date,
-            datetime.time,
-            datetime.timedelta,
-            datetime.tzinfo,
-            decimal.Decimal,
-            enum.Enum,
-            fractions.Fraction,
-            logging.Logger,
-            pathlib.PurePath,
-            re.Pattern,
-            types.MethodType,
-            uuid.UUID,
-        ),
-    )
-)
-_CALLABLES_BY_NAME = frozenset(
-    {"cython_function_or_method", "fused_cython_function", "ufunc", "method_descriptor"}
-    | {"wrapper_descriptor", "builtin_function_or_method", "_ArrayFunctionDispatcher"}
-)
-"""Types of callables that pickle by their name, wherever they are defined."""
-_IMMUTABLE_NAMES = {
-    "numpy.generic": "numpy",
-    "numpy.dtype": "numpy",
-    "pandas.api.extensions.ExtensionDtype": "pandas",
-    "pandas.Index": "pandas",
-    "torch.dtype": "torch",
-    "torch.device": "torch",
-}
-
 
 @dataclass(slots=True, eq=False)
 class Dump:
     """What one look at a value, or at several values together, brought to light."""
 
     type: str
-    stream: bytes = b""
-    """Pickle of the tuple of the values; empty if they cannot be stored."""
+    pieces: list[bytes] = field(default_factory=list)
+    """Pickle of the tuple of the values, in pieces; none if they cannot be stored."""
     buffers: list[memoryview] = field(default_factory=list)
     codes: dict[str, types.CodeType] = field(default_factory=dict)
     uses: Uses = field(default_factory=Uses)
@@ -111,41 +69,37 @@ class Dump:
     """Mutable objects by id, with their positions, of a value that cannot be stored."""
 
     @property
+    def stream(self) -> bytes:
+        """The pickle of the tuple of the values, in one piece; empty if there is none."""
+        if len(self.pieces) > 1:
+            self.pieces = [b"".join(self.pieces)]
+        return self.pieces[0] if self.pieces else b""
+
+    @property
     def may_share(self) -> bool:
         """Whether the value contains anything that another name could have a part in."""
         return self._pickler is not None or bool(self._objects)
 
     def parts(self) -> list[Any]:
-        """The objects of the value that another name could have a part in, and some more.
-
-        All are alive as long as this is.
-        """
+        """The objects of the value, and some more; all are alive as long as this is."""
         if self._pickler is None:
             return [obj for _, obj in self._objects.values()]
         return self._pickler.parts()
 
-    def places(self, parts: Sequence[Any]) -> dict[int, int]:
-        """Where in the stream some of its `parts` are, by id: those that tie names together."""
-        pickler = self._pickler
-        if pickler is None:
+    def tying(self, parts: Iterable[Any]) -> list[Any]:
+        """Those of some `parts` that tie two names together if both have them."""
+        return [*parts] if self._pickler is None else self._pickler.tying(parts)
+
+    def positions(self, parts: Iterable[Any]) -> dict[int, int]:
+        """Where in the stream some `parts` are that tie names together, by id."""
+        if self._pickler is None:
             return {id(part): self._objects[id(part)][0] for part in parts}
-        nans = pickler.nans
-        tying = [
-            part
-            for part in parts
-            if id(part) not in pickler.ignored
-            and id(part) not in nans
-            and _is_mutable(part, pickler.by_value)
-        ]
-        places = dict(zip(map(id, tying), pickler.positions(tying), strict=True))
-        # A NaN is immutable, but its identity can be seen.
-        places.update((id(part), -1 - nans[id(part)][0]) for part in parts if id(part) in nans)
-        return places
+        return self._pickler.positions(parts)
 
     @property
     def size(self) -> int:
         """Bytes of the stream and its buffers."""
-        return len(self.stream) + sum(buffer.nbytes for buffer in self.buffers)
+        return sum(map(len, self.pieces)) + sum(buffer.nbytes for buffer in self.buffers)
 
 
 class Examination:
@@ -167,7 +121,7 @@ class Examination:
         kind = type(value)
         if not entity and id(kind) in _ATOM_IDS and not (kind is float and value != value):
             stream = pickle.dumps((value,), 5)
-            return Dump(kind.__name__, stream, fingerprint=xxh3_128(stream).digest())
+            return Dump(kind.__name__, [stream], fingerprint=xxh3_128(stream).digest())
         return self._pickle((value,), {id(value): entity} if entity else {}, _type_name(value))
 
     def look_together(self, values: Sequence[Any], entities: dict[int, str]) -> Dump:
@@ -184,14 +138,14 @@ class Examination:
         if pickler is not None and not dump.problem and not dump.is_finished:
             dump.is_finished = True
             try:
-                has_sets = pickler.has_sets_of_subclasses or may_hold_sets(dump.stream)
+                has_sets = pickler.has_sets_of_subclasses or may_hold_sets(dump.pieces)
                 found = layouts(pickler.sets()) if has_sets else []
             except NotStorable as problem:
                 dump.problem = str(problem)
             else:
                 if found:
                     pickler.dump(found)
-                    dump.stream = pickler.stream()
+                    dump.pieces = pickler.pieces()
         return dump
 
     def version(self, dump: Dump) -> Version:
@@ -213,13 +167,16 @@ class Examination:
             if any(map(called_at_end, values)):
                 raise NotStorable("its end calls a function of the notebook")
             pickler.roots = entities
-            pickler.dump(values)
-            frozen = may_hold_frozen_sets(pickler.stream()) and frozen_orders(pickler.sets())
-            if frozen or may_hold_nan(pickler.stream()):
+            with _collector_paused():
+                pickler.dump(values)
+            pieces = pickler.pieces()
+            frozen = may_hold_frozen_sets(pieces) and frozen_orders(pickler.sets())
+            if frozen or may_hold_nan(pieces):
                 pickler.unmark()
                 pickler = AskingPickler(self._scope, frozen or {})
                 pickler.roots = entities
-                pickler.dump(values)
+                with _collector_paused():
+                    pickler.dump(values)
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as problem:  # user code runs in here and may raise anything
@@ -228,7 +185,7 @@ class Examination:
             pickler.unmark()
         dump = Dump(
             kind,
-            pickler.stream(),
+            pickler.pieces(),
             [buffer.raw() for buffer in pickler.buffers],
             pickler.codes,
             pickler.uses(),
@@ -241,7 +198,9 @@ class Examination:
         return dump
 
     def _fingerprint(self, dump: Dump) -> bytes:
-        hasher = xxh3_128(dump.stream)
+        hasher = xxh3_128()
+        for piece in dump.pieces:
+            hasher.update(piece)
         for buffer in dump.buffers:
             for _, key in self._keys_of(buffer):
                 hasher.update(key)
@@ -282,7 +241,7 @@ class Examination:
         objects = {
             key: (position, obj)
             for position, (key, obj) in enumerate(seen.objects.items())
-            if obj is not values and _is_mutable(obj, pickler.by_value)
+            if obj is not values and (id(obj) in pickler.by_value or is_mutable_type(type(obj)))
         }
         why = str(problem) if isinstance(problem, NotStorable) else _describe(problem)
         dump = Dump(
@@ -314,30 +273,6 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _is_mutable(obj: Any, by_value: Container[int]) -> bool:
-    kind = type(obj)
-    if id(kind) in _IMMUTABLE_IDS:  # a metaclass may hash its classes in its own way
-        return id(obj) in by_value
-    if kind is types.FunctionType or issubclass(kind, type):
-        return id(obj) in by_value
-    if kind.__name__ in _CALLABLES_BY_NAME:
-        return False
-    bases = set(map(id, kind.__mro__))  # `issubclass` would ask metaclasses
-    return bases.isdisjoint(_IMMUTABLE_BASES) and bases.isdisjoint(_immutable_of_libraries())
-
-
-def _immutable_of_libraries() -> set[int]:
-    """Ids of the classes in `_IMMUTABLE_NAMES` whose libraries are imported."""
-    classes = set()
-    for name, library in _IMMUTABLE_NAMES.items():
-        found: Any = sys.modules.get(library)
-        for part in name.split(".")[1:]:
-            found = getattr(found, part, None)  # the library may be half imported
-        if found is not None:
-            classes.add(id(found))
-    return classes
 
 
 def _class_fingerprint(cls: type) -> bytes:

@@ -8,18 +8,20 @@ streams that turn out to contain a NaN are written again by a pickler that asks.
 from __future__ import annotations
 
 import math
+import re
 import struct
 import sys
+from collections.abc import Iterable
 
 from nbrewind.errors import NotRestorable
 
-_MARKS = (b"G\x7f\xf8", b"G\xff\xf8")
-"""How a quiet NaN begins in a stream: opcode BINFLOAT, sign, exponent."""
+_QUIET_NAN = re.compile(rb"\xf8(?<=G[\x7f\xff]\xf8)")
+"""How one begins in a stream: opcode BINFLOAT, sign, exponent. The rarest byte is looked for."""
 
 
-def may_hold_nan(stream: bytes) -> bool:
-    """Whether a stream may contain a NaN float."""
-    return any(mark in stream for mark in _MARKS)
+def may_hold_nan(pieces: Iterable[bytes]) -> bool:
+    """Whether a stream, given in pieces that end between opcodes, may contain a NaN float."""
+    return any(map(_QUIET_NAN.search, pieces))
 
 
 def name_nan(value: float, number: int) -> str:

@@ -17,7 +17,7 @@ import pickle
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cloudpickle import cloudpickle
@@ -41,29 +41,8 @@ from nbrewind.state.entities import (
     is_notebook_class,
 )
 from nbrewind.state.finalisers import CALLBACK
+from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.set_order import FrozenOrder
-
-IMMUTABLE: frozenset[type] = frozenset(
-    {
-        str,
-        bytes,
-        int,
-        float,
-        complex,
-        bool,
-        type(None),
-        tuple,
-        frozenset,
-        range,
-        slice,
-        type,
-        types.BuiltinFunctionType,
-        types.CodeType,
-        types.ModuleType,
-        types.MappingProxyType,
-    }
-)
-"""Types whose shared instances tie no names together; what they contain may."""
 
 INTERESTING_ATTRIBUTES = frozenset(
     {
@@ -164,23 +143,20 @@ class StatePickler(pickle.Pickler):
             self._written[:] = [b"".join(self._written)]
         return self._written[0]
 
+    def pieces(self) -> list[bytes]:
+        """What `stream` would join; large values of type `bytes` are among them uncopied."""
+        # A large bytearray is handed to the file as it is, and could change.
+        self._written[:] = [p if type(p) is bytes else bytes(p) for p in self._written]
+        return list(self._written)
+
     def uses(self) -> Uses:
         """What code reachable from the value may touch."""
         return merge_uses(self.code_uses, self.entities, self.modules)
 
     def parts(self) -> list[Any]:
-        """The objects in the stream that another value could have a part in, in no order.
-
-        Left out is most of what is immutable, such as strings: values have millions of those.
-        """
-        # The memo is what the collector sees of a pickler, next to its own attributes. A copy
-        # of it has a tuple and two numbers for each object: many times the work.
+        """The objects that the stream can refer to, in no order, and some of the pickler's own."""
         met = self._met()
-        try:
-            parts = [obj for obj in met if type(obj) not in _LEFT_OUT]
-        except Exception:  # a metaclass that hashes its classes in its own way
-            parts = met
-        return [*parts, *self.by_value.values(), *(nan for _, nan in self.nans.values())]
+        return [*met, *(nan for _, nan in self.nans.values())] if self.nans else met
 
     def sets(self) -> list[set[Any] | frozenset[Any]]:
         """The sets in the stream."""
@@ -189,15 +165,38 @@ class StatePickler(pickle.Pickler):
         return [obj for obj in met if id(obj) not in own]
 
     def _met(self) -> list[Any]:
+        # The memo is what the collector sees of a pickler, next to its attributes. A copy of it
+        # has a tuple and two numbers for each object: many times the work.
         return gc.get_referents(self) if _memo_is_visible() else _memo_objects(self)
 
-    def positions(self, parts: Sequence[Any]) -> list[int]:
-        """The positions of objects that the stream refers to as mutable."""
+    def tying(self, parts: Iterable[Any]) -> list[Any]:
+        """Those of some `parts` that tie two names together if both have them."""
+        kinds: dict[int, bool] = {id(Scope): False, id(float): True}
+        found = []
+        for part in parts:
+            kind = id(type(part))
+            mutable = kinds.get(kind)
+            if mutable is None:
+                mutable = kinds[kind] = is_mutable_type(type(part))
+            # The only floats here are NaNs: immutable, but their identity can be seen.
+            if (mutable and id(part) not in self.ignored) or id(part) in self.by_value:
+                found.append(part)
+        return found
+
+    def positions(self, parts: Iterable[Any]) -> dict[int, int]:
+        """Where in the stream some of its `parts` are, by id; NaNs count downwards from -1."""
+        nans: list[Any] = []
+        others: list[Any] = []
+        for part in parts:
+            (nans if id(part) in self.nans else others).append(part)
+        places = {id(nan): -1 - self.nans[id(nan)][0] for nan in nans}
         self.stream()
-        self.dump([*parts])  # each is in the memo: written as a reference
-        raw = b"".join(self._written[1:])
+        self.fast = True  # nothing is added to the memo: the stream may yet go on
+        self.dump(others)  # each is in the memo: written as a reference
+        self.fast = False
+        places.update(zip(map(id, others), _references_in(self._written[1:]), strict=True))
         del self._written[1:]
-        return _references_in(raw)
+        return places
 
     def unmark(self) -> None:
         """Take back what pickling left on classes: user code never sees a capture."""
@@ -349,16 +348,14 @@ class StatePickler(pickle.Pickler):
         return load_module, (module.__name__,)
 
 
-_LEFT_OUT = IMMUTABLE | {types.FunctionType, Scope}
-"""Types of objects in a pickler's memo or attributes that are not `parts` as such."""
-
 _GET, _LONG_GET = pickle.BINGET[0], pickle.LONG_BINGET[0]
 _ARGUMENT = {pickle.PROTO[0]: 1, pickle.FRAME[0]: 8, _GET: 1, _LONG_GET: 4}
 """Bytes that follow an opcode in a list of references."""
 
 
-def _references_in(stream: bytes) -> list[int]:
+def _references_in(pieces: list[bytes]) -> list[int]:
     """Positions that the references in a stream of nothing else point to."""
+    stream = b"".join(pieces)
     found: list[int] = []
     at = 0
     while at < len(stream):

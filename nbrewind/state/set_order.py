@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,8 +41,11 @@ _PLAIN = {str, bytes, int, float, bool, complex}
 _BY_ADDRESS: Any = object.__hash__
 _HEAD = object.__basicsize__
 """Where in a set its own fields begin: fill, used, mask, table."""
-_SET, _FROZEN_SET = b"\x8f\x94", b"\x91\x94"
-"""What a stream has where a set begins, or a frozen set ends: made, and remembered."""
+_SET, _FROZEN_SET = re.compile(rb"\x8f(?=\x94)"), re.compile(rb"\x91(?=\x94)")
+"""What a stream has where a set begins, or a frozen set ends: made, and remembered.
+
+Searching for one byte and looking at the next is several times faster than for two.
+"""
 
 Layout = tuple[set[Any], int, tuple[int, ...], tuple[Any, ...]]
 """A set, the size of its table, the slots that removed elements left unusable, and the
@@ -80,14 +84,14 @@ class _Stand:
         return self._hash
 
 
-def may_hold_sets(stream: bytes) -> bool:
-    """Whether a stream may contain a set."""
-    return _SET in stream
+def may_hold_sets(pieces: Iterable[bytes]) -> bool:
+    """Whether a stream, given in pieces that end between opcodes, may contain a set."""
+    return any(map(_SET.search, pieces))
 
 
-def may_hold_frozen_sets(stream: bytes) -> bool:
-    """Whether a stream may contain a frozen set."""
-    return _FROZEN_SET in stream
+def may_hold_frozen_sets(pieces: Iterable[bytes]) -> bool:
+    """Whether a stream, given in pieces that end between opcodes, may contain a frozen set."""
+    return any(map(_FROZEN_SET.search, pieces))
 
 
 def layouts(sets: Iterable[AnySet]) -> list[Layout]:

@@ -48,7 +48,7 @@ class Sharing:
     def _join_objects(self, dumps: Mapping[str, Dump]) -> None:
         holders: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for name, parts in sorted(_in_several(dumps).items()):
-            for key, position in dumps[name].places(parts).items():
+            for key, position in dumps[name].positions(parts).items():
                 holders[key].append((name, position))
         for places in holders.values():
             for name, _ in places[1:]:
@@ -84,19 +84,25 @@ class Sharing:
 
 
 def _in_several(dumps: Mapping[str, Dump]) -> dict[str, list[Any]]:
-    """Of each name, the objects that other names have too; most values have none."""
+    """Of each name, the objects that tie it to another one; most names have none."""
     parts = {name: dump.parts() for name, dump in dumps.items() if dump.may_share}
-    if len(parts) < 2:
-        return {}
-    *others, largest = sorted(parts, key=lambda name: len(parts[name]))
-    met: set[int] = set()
-    several: set[int] = set()
-    for name in others:
-        ids = set(map(id, parts[name]))
-        several |= met & ids
-        met |= ids
-    # Values have millions of parts: of the largest no set is made.
-    several |= met.intersection(map(id, parts[largest]))
+    met: dict[int, Any] = {}
+    ids: set[int] = set()
+    several: dict[int, Any] = {}
+    # Values have millions of parts. Those of the largest are only looked up in the others, and
+    # what an object is matters only for the few that were met before.
+    order = sorted(parts, key=lambda name: len(parts[name]))
+    for name in order:
+        own = parts[name]
+        common = [met[key] for key in ids.intersection(map(id, own))]
+        several.update((id(obj), obj) for obj in dumps[name].tying(common))
+        if name != order[-1]:
+            mine = dict(zip(map(id, own), own, strict=True))
+            met.update(mine)
+            ids.update(mine)
     if not several:
         return {}
-    return {name: [obj for obj in own if id(obj) in several] for name, own in parts.items()}
+    return {
+        name: dumps[name].tying(obj for obj in own if id(obj) in several)
+        for name, own in parts.items()
+    }

@@ -12,6 +12,7 @@ from nbrewind.state import pickling
 from nbrewind.state.capture import Examination
 from nbrewind.state.entities import EntityTable
 from nbrewind.state.pickling import Scope
+from nbrewind.state.restoring import PYTHON, Restore
 from nbrewind.state.sharing import Sharing
 from nbrewind.store.leaves import LeafHasher
 
@@ -86,3 +87,19 @@ def test_a_class_that_cannot_be_hashed_is_no_obstacle_to_sharing() -> None:
 
     odd = Odd()
     assert _sharing({"x": [odd], "y": {"odd": odd}})[0] == [("x", "y")]
+
+
+def test_a_stream_goes_on_after_its_sharing_was_looked_at() -> None:
+    removed = {*range(100)}
+    removed -= {*range(1, 99)}  # a table that loading would not make: its layout is written too
+    shared = [removed]
+    space: dict[str, Any] = {"x": [shared, removed], "y": [shared]}
+    table = EntityTable()
+    exam = Examination(Scope(space, table), LeafHasher())
+    dumps = {name: exam.look(value) for name, value in space.items()}
+    assert Sharing(dumps).pairs(("x", "y"))
+    finished = exam.finish(dumps["x"])
+    assert not finished.problem
+    (loaded,) = Restore({}, table).load(finished.stream, [], {}, PYTHON)
+    assert loaded == space["x"]
+    assert loaded[0][0] is loaded[1]
