@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -40,8 +39,6 @@ class RunningCell:
     """The shell's registries before the run."""
     started: float
     """Clock reading when the request came."""
-    held: list[Any] = field(default_factory=list)
-    """Functions and classes that values not loaded refer to: those would keep them alive."""
     clock: float = field(default_factory=time.perf_counter)
     """Clock reading when the user's code began."""
 

@@ -238,9 +238,12 @@ class Engine:
             log.warning("the outputs of a record cannot be read: %s", problem)
             return None
         self._used.add(entry.id)
-        self._unload_for(record)
-        self.results.note_rebound((*record.writes.rebound, *record.writes.deleted))
-        self.now.apply(record)
+        with self.live.holding():
+            unloaded = self._unload_for(record)
+            self.results.note_rebound((*record.writes.rebound, *record.writes.deleted))
+            self.now.apply(record)
+            if unloaded:
+                self.live.keep_for_lazy(self.now.table)
         self.virtual.apply(record)
         self.remaker.note_reused(entry)
         result, has_result = self.results.reuse(entry)
@@ -261,8 +264,9 @@ class Engine:
         )
         return Reuse(record, outputs, report, result, has_result)
 
-    def _unload_for(self, record: ExecutionRecord) -> None:
-        table = self.now.table
+    def _unload_for(self, record: ExecutionRecord) -> bool:
+        """Take what is loaded out of the record's way; returns whether there was anything."""
+        table, unloaded = self.now.table, False
         gone = [*record.writes.deleted]
         self.live.forget(gone)
         for group in record.writes.groups:
@@ -273,7 +277,11 @@ class Engine:
                 and current.joint() == group.joint()
             )
             if not same:
+                if any(map(self.live.is_loaded, group.variables)):
+                    self.live.hold(self.live.entities.alive())
+                    unloaded = True
                 self.live.unload(group.variables)
+        return unloaded
 
     # -- running ------------------------------------------------------------------------------
 
@@ -288,7 +296,9 @@ class Engine:
         self.virtual.settle(self.book, self.notebook, replay=self.mode == "replay")
 
     def _load(self, names: set[str]) -> None:
-        lost = self.live.load(names, self.now.table, self.remaker.remake)
+        with self.live.holding():
+            lost = self.live.load(names, self.now.table, self.remaker.remake)
+            self.live.keep_for_lazy(self.now.table)
         for name in lost:
             self.warn(f"{plain_name(name)} could not be restored; run its cell again")
             self.now.table.drop([name])
@@ -303,9 +313,7 @@ class Engine:
             thorough=bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
         )
         self.live.places.begin(reached.names)
-        lazy = (name for name in self.live.lazy if not name.startswith("@"))
-        held = [self.live.entities.get(entity) for entity in table.entities_in_use(lazy)]
-        return RunningCell(cell, hint, reached, report, registries, started, held)
+        return RunningCell(cell, hint, reached, report, registries, started)
 
     def _finish(self, running: RunningCell, outcome: CellOutcome) -> CellReport:
         seconds = time.perf_counter() - running.clock
@@ -375,6 +383,7 @@ class Engine:
             self.live.lazy.discard(name)
             self.live.note_id(name)
         table.sweep()
+        self.live.keep_for_lazy(table)
         self.live.entities.fresh.clear()
 
     def _give_up(self, problem: Exception) -> None:

@@ -56,6 +56,7 @@ class LiveNamespace:
         places.imported = self._note_imported
         self._held: list[Any] = []
         self._holders = 0
+        self._kept: list[Any] = []
         self.ids: dict[str, int] = {}
         """`id` of each loaded name's value at the end of the last cell."""
 
@@ -202,6 +203,15 @@ class LiveNamespace:
         """Keep values alive as long as somebody is `holding`."""
         if self._holders:
             self._held.append(values)
+
+    def keep_for_lazy(self, table: VersionTable) -> None:
+        """Keep alive the functions and classes that names which are not loaded refer to.
+
+        In a plain session those names would do it. A function that shares its default with
+        a loaded name must see what cells do to it meanwhile.
+        """
+        lazy = (name for name in self.lazy if not is_entity_name(name))
+        self._kept = [self.entities.get(entity) for entity in table.entities_in_use(lazy)]
 
     @contextmanager
     def holding(self) -> Iterator[None]:

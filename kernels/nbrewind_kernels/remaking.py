@@ -190,6 +190,7 @@ class Remaker:
         engine = self._engine
         live, table = engine.live, engine.now.table
         written = {n: v.own for g in record.writes.groups for n, v in g.variables.items()}
+        replaced: set[str] = set()
         for entity in filter(is_entity_name, record.writes.rebound):
             obj = _definition(entity, made)
             if obj is None or live.entities.get(entity) is obj:
@@ -202,12 +203,14 @@ class Remaker:
                 live.settle([entity])
             else:
                 live.lazy.add(entity)
-            for name in list(table):
-                group = table.group(name)
-                if group is None or group.manifest is None or not live.is_loaded(name):
-                    continue
-                if entity in group.variables[name].uses.entities:
-                    live.unload(group.variables)
+            replaced.add(entity)
+        for name in list(table) if replaced else ():
+            group = table.group(name)
+            if group is None or group.manifest is None or not live.is_loaded(name):
+                continue
+            # Also through others: a name of a class whose base was replaced.
+            if replaced & table.entities_in_use([name]):
+                live.unload(group.variables)
 
     # -- inputs -------------------------------------------------------------------------
 
@@ -281,16 +284,22 @@ class Remaker:
         group = engine.now.table.group(name)
         manifest = record.reads.manifests.get(name)
         if manifest is None:
+            # A run that reached it only through instances binds no name to it.
             made = _definition(name, self._values_for(name, record, runs))
+            made = made or engine.live.entities.get(name)
             if made is None:
                 raise NotRestorable(f"{plain_name(name)} was changed since its cell ran")
             engine.live.entities.bind(name, made)
         else:
-            if group is not None:
+            if group is not None and not self._is_being_made(group):
                 engine.live.load([name], engine.now.table, self.remake)
             self._load_into({}, manifest, {})
         if group is not None:
             engine.live.lazy.update(n for n in group.variables if is_entity_name(n))
+
+    def _is_being_made(self, group: Group) -> bool:
+        record = self._engine.book.get(group.producer) if group.producer else None
+        return record is not None and record.recipe().encode() in self._busy
 
     def _load_into(
         self, inputs: dict[str, Any], manifest: ObjectId, wanted: dict[str, ObjectId]

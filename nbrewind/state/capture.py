@@ -23,7 +23,9 @@ from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
 from nbrewind.state.asking import AskingPickler
+from nbrewind.state.definitions import class_state
 from nbrewind.state.finalisers import CALLBACK, called_at_end
+from nbrewind.state.marks import class_marks, state_mark
 from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.nans import may_hold_nan
 from nbrewind.state.pickling import Scope, StatePickler, merge_uses
@@ -253,8 +255,29 @@ class Examination:
             _objects=objects,
         )
         if len(entities) == len(values) == 1 and issubclass(type(values[0]), type):
-            dump.fingerprint = _class_fingerprint(values[0])
+            dump.fingerprint = self._class_fingerprint(values[0])
         return dump
+
+    def _class_fingerprint(self, cls: type) -> bytes:
+        """Tells whether a class that cannot be stored was changed, within this process."""
+        parts = list(class_marks(cls))
+        for key, value in class_state(cls):
+            pickler = StatePickler(self._scope)
+            try:
+                pickler.dump(value)
+            except (KeyboardInterrupt, MemoryError):
+                raise
+            except BaseException:
+                mark = state_mark(value)
+                if mark is None:
+                    return b""
+                parts.append(f"{key}={mark}".encode())
+            else:
+                dump = Dump("", [pickler.stream()], [buffer.raw() for buffer in pickler.buffers])
+                parts += (key.encode("utf-8", "surrogatepass"), self._fingerprint(dump))
+            finally:
+                pickler.unmark()
+        return xxh3_128(b"\0".join(parts)).digest()
 
 
 def _with_callback(uses: Uses, values: tuple[Any, ...]) -> Uses:
@@ -273,12 +296,6 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _class_fingerprint(cls: type) -> bytes:
-    """Tells whether a class that cannot be stored was changed, within this process."""
-    parts = [f"{key}={id(value)}" for key, value in vars(cls).items()]
-    return xxh3_128("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
 
 
 def _type_name(value: Any) -> str:

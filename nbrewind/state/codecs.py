@@ -21,6 +21,7 @@ Reducer = Callable[["StatePickler", Any], Any]
 _LIVE = "a live {name} cannot be stored"
 
 _EXACT: dict[str, str] = {
+    "functools._lru_cache_wrapper": "nbrewind.state.function_tools:reduce_cached",
     "numpy.ndarray": "nbrewind.state.arrays:reduce_array",
     "torch.Tensor": "nbrewind.state.tensors:reduce_tensor",
     "torch.nn.parameter.Parameter": "nbrewind.state.tensors:reduce_tensor",
@@ -34,6 +35,7 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "pandas.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.indexes.base.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.generic.NDFrame": "nbrewind.state.frames:reduce_frame",
+    "builtins.BaseException": "nbrewind.state.exceptions:reduce_exception",
     "_io._IOBase": "nbrewind.state.closed_files:reduce_file",
     "logging.Handler": "nbrewind.state.logging_state:reduce_handler",
     "logging.Logger": "nbrewind.state.logging_state:reduce_logger",
@@ -68,7 +70,6 @@ _NOT_STORABLE = frozenset(
         "builtins.frame",
         "builtins.memoryview",
         "builtins.traceback",
-        "functools._lru_cache_wrapper",
         "threading.Thread",
         "weakref.finalize",
         "argparse.ArgumentParser",  # compares strings by identity

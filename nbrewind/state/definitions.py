@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 import collections
 import enum
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,8 @@ def reduce_function(pickler: StatePickler, function: types.FunctionType, entity:
         state["qualname"] = function.__qualname__
     if function.__module__ != function.__globals__.get("__name__"):
         state["module"] = function.__module__
+    if function.__doc__ != _doc_of(code):
+        state["doc"] = function.__doc__
     if getattr(function, "__type_params__", ()):
         state["type_params"] = function.__type_params__  # type: ignore[attr-defined]
     module = pickler.globals_owner(function)
@@ -99,6 +102,7 @@ def set_function_state(function: types.FunctionType, state: Any) -> None:
     function.__dict__.update(values.get("dict", {}))
     function.__name__ = values.get("name", function.__code__.co_name)
     function.__qualname__ = values.get("qualname", function.__code__.co_qualname)
+    function.__doc__ = values["doc"] if "doc" in values else _doc_of(function.__code__)
     if "module" in values:
         function.__module__ = values["module"]
     if "type_params" in values:
@@ -106,6 +110,18 @@ def set_function_state(function: types.FunctionType, state: Any) -> None:
     for cell, (filled, value) in zip(function.__closure__ or (), contents, strict=True):
         if filled:
             cell.cell_contents = value
+
+
+def _doc_of(code: types.CodeType) -> str | None:
+    """The documentation that a function of this code starts with."""
+    if _HAS_DOCSTRING and not code.co_flags & _HAS_DOCSTRING:
+        return None
+    first = code.co_consts[0] if code.co_consts else None
+    return first if isinstance(first, str) else None
+
+
+_HAS_DOCSTRING = 0x4000000 if sys.version_info >= (3, 13) else 0
+"""The flag of code whose first constant is its documentation; earlier the first always was."""
 
 
 def reduce_cell(pickler: StatePickler, cell: types.CellType) -> Reduced:
@@ -167,7 +183,7 @@ def reduce_class(cls: type, entity: str) -> Reduced:
     if _is_named_tuple(cls):
         return _reduce_named_tuple(cls, own, entity)
     meta = type(cls)
-    if not (meta in (type, abc.ABCMeta) or is_notebook_class(meta) or _is_protocol(meta)):
+    if not (meta in (type, abc.ABCMeta) or is_notebook_class(meta) or _is_of_typing(meta)):
         raise NotStorable(f"class {cls.__qualname__} has the metaclass {meta.__qualname__}")
     for base in cls.__mro__[1:]:
         if is_notebook_class(base) and "__init_subclass__" in base.__dict__:
@@ -180,30 +196,51 @@ def reduce_class(cls: type, entity: str) -> Reduced:
         skeleton["__orig_bases__"] = own["__orig_bases__"]
     if slots is not None:
         skeleton["__slots__"] = slots
-    state = [
-        (key, value)
-        for key, value in own.items()
-        if key not in _NOT_STATE
-        and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
-    ]
-    # Placeholders keep the order of the attributes, which `vars()` shows. Special ones that
-    # are no methods have none: bases look at them while the class is made.
+    state = class_state(cls)
+    # Placeholders keep the order of the attributes, which `vars()` shows. Where a base looks at
+    # its subclasses while they are made, special ones that are no methods have none.
+    looked_at = _is_looked_at(cls)
     order = tuple(
-        key
+        _interned(key)
         for key, value in own.items()
-        if key not in _NO_PLACE and _may_have_placeholder(key, value)
+        if key not in _NO_PLACE
+        and not isinstance(value, types.MemberDescriptorType)
+        and not (looked_at and _is_special(key, value))
     )
     args = (entity, meta, cls.__name__, cls.__bases__, skeleton, order)
     return (make_class, args, state, None, None, set_class_state)
 
 
-def _may_have_placeholder(key: str, value: Any) -> bool:
-    special = key.startswith("__") and key.endswith("__")
-    return not special or isinstance(value, types.FunctionType) or key == "__doc__"
+def class_state(cls: type) -> list[tuple[str, Any]]:
+    """A class's own attributes, without what making the class brings about."""
+    return [
+        (_interned(key), value)
+        for key, value in type.__getattribute__(cls, "__dict__").items()
+        if key not in _NOT_STATE
+        and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
+    ]
 
 
-def _is_protocol(meta: type) -> bool:
-    return meta.__module__ == "typing" and issubclass(meta, abc.ABCMeta)
+def _interned(key: Any) -> Any:
+    """The one string of this text, as the compiler's are: streams of equal classes are equal."""
+    return sys.intern(key) if type(key) is str else key
+
+
+def _is_looked_at(cls: type) -> bool:
+    """Whether code of a library runs when a class with these bases is made."""
+    return any(
+        "__init_subclass__" in base.__dict__ for base in cls.__mro__[1:] if base is not object
+    )
+
+
+def _is_special(key: str, value: Any) -> bool:
+    special = key.startswith("__") and key.endswith("__") and key != "__doc__"
+    return special and not isinstance(value, types.FunctionType | classmethod | staticmethod)
+
+
+def _is_of_typing(meta: type) -> bool:
+    """Whether a metaclass is that of protocols or of typed dictionaries: plain attributes."""
+    return meta.__module__ == "typing" and meta.__name__ in ("_ProtocolMeta", "_TypedDictMeta")
 
 
 def make_class(
@@ -222,12 +259,32 @@ def make_class(
     if isinstance(live, type) and live.__bases__ == bases and type(live) is meta:
         return live
     maker = abc.ABCMeta if issubclass(meta, abc.ABCMeta) else type
-    slots = {mangled for mangled in skeleton.get("__slots__", ())}
-    body = {key: skeleton.get(key) for key in order if key not in slots}
+    body = {_interned(key): skeleton.get(key) for key in order}
+    if "__new__" in body:  # an instance may be made before the class has its own
+        body["__new__"] = _made_by(bases[0])
     cls: type = maker.__new__(meta, name, bases, {**body, **skeleton})
     if entity:
         restore.bind(entity, cls)
     return cls
+
+
+def _made_by(cls: type) -> Any:
+    """What makes the instances of a class if none of its Python code does."""
+    return _built_in_base(cls).__new__
+
+
+def is_made_at_once(cls: type) -> bool:
+    """Whether the built-in base of a class gives instances all they have when it makes them."""
+    return _built_in_base(cls).__init__ is object.__init__
+
+
+def _built_in_base(cls: type) -> Any:
+    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+
+
+def make_instance(cls: type, *args: Any) -> Any:
+    """An instance without state, past any `__new__` of the notebook."""
+    return _made_by(cls)(cls, *args)
 
 
 def set_class_state(cls: type, state: list[tuple[str, Any]]) -> None:

@@ -85,6 +85,10 @@ class EntityTable:
         ref = self._objects.get(entity)
         return None if ref is None else ref()
 
+    def alive(self) -> list[Any]:
+        """The live objects of all ids."""
+        return [obj for ref in self._objects.values() if (obj := ref()) is not None]
+
     def known_id(self, obj: Any) -> str | None:
         """The id of a live object that has one."""
         found = self._ids.get(id(obj))

@@ -7,6 +7,7 @@ copied. Replacing an attribute keeps the size and is not seen here.
 
 from __future__ import annotations
 
+import abc
 import builtins
 import dis
 import os
@@ -46,6 +47,8 @@ class PatchWatch:
         self._owners: list[ModuleType | type] = []
         self._spaces: list[Mapping[str, Any]] = []
         self._sizes: list[int] = []
+        self._registrations: object = None
+        """`abc`'s token: changes when a class is registered with an abstract one."""
 
     def begin(self) -> None:
         """Take the present sizes, also of what was loaded since the last time."""
@@ -64,6 +67,7 @@ class PatchWatch:
                 if _is_class(value) and _is_patchable(value):
                     self._own(value, _class_space(value))
         self._sizes = list(map(len, self._spaces))
+        self._registrations = abc.get_cache_token()
 
     def changes(self) -> list[str]:
         """Patches since `begin`: `patch:` and the dotted name of what was added.
@@ -71,9 +75,11 @@ class PatchWatch:
         A removal cannot be named and is told as `patch:owner.(removed)`.
         """
         sizes = list(map(len, self._spaces))
-        if sizes == self._sizes:
-            return []
         found: list[str] = []
+        if abc.get_cache_token() != self._registrations:
+            found += (f"patch:{name}.register" for name in _registered_with())
+        if sizes == self._sizes:
+            return found
         for position, (before, after) in enumerate(zip(self._sizes, sizes, strict=True)):
             if before != after:
                 owner, space = self._owners[position], self._spaces[position]
@@ -127,6 +133,26 @@ class PatchWatch:
         return any(
             _sets_attribute(code, owner, name) for sibling in siblings for code in _codes(sibling)
         )
+
+
+def _registered_with() -> list[str]:
+    """Abstract classes of libraries that classes of the notebook are registered with."""
+    found: list[str] = []
+    waiting: list[type] = [object]
+    seen: set[type] = set()
+    while waiting:
+        derived: type
+        for derived in type.__subclasses__(waiting.pop()):
+            if derived in seen:
+                continue
+            seen.add(derived)
+            waiting.append(derived)
+            if not isinstance(derived, abc.ABCMeta) or derived.__module__ in _NOTEBOOK:
+                continue
+            registered = abc._get_dump(derived)[0]
+            if any(getattr(ref(), "__module__", "") in _NOTEBOOK for ref in registered):
+                found.append(f"{derived.__module__}.{derived.__qualname__}")
+    return sorted(found)
 
 
 def _is_class(value: object) -> TypeGuard[type]:

@@ -8,6 +8,7 @@ objects it consists of, so that shared ones are found without a second walk.
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import dataclasses
 import enum
 import functools
@@ -27,7 +28,9 @@ from nbrewind.model.records import Uses
 from nbrewind.state.code import FINALISER, CodeUses, code_digest, code_uses
 from nbrewind.state.codecs import find_reducer
 from nbrewind.state.definitions import (
+    is_made_at_once,
     load_entity,
+    make_instance,
     reduce_cell,
     reduce_class,
     reduce_code,
@@ -41,6 +44,7 @@ from nbrewind.state.entities import (
     is_notebook_class,
 )
 from nbrewind.state.finalisers import CALLBACK
+from nbrewind.state.function_tools import is_dispatcher, reduce_dispatcher
 from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.set_order import FrozenOrder
 
@@ -73,7 +77,14 @@ _DATACLASS_SINGLETONS = {
         "_HAS_DEFAULT_FACTORY",
     )
 }
-_HOOKS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__")
+_HOOKS = (
+    "__getstate__",
+    "__setstate__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+)
 
 
 class Scope:
@@ -300,6 +311,8 @@ class StatePickler(pickle.Pickler):
             self.modules.add(function.__module__)
             return NotImplemented
         self.by_value[id(function)] = function
+        if is_dispatcher(function):
+            return reduce_dispatcher(function)
         return reduce_function(self, function, "")
 
     def _reduce_class(self, cls: type) -> Any:
@@ -339,6 +352,8 @@ class StatePickler(pickle.Pickler):
             return (
                 (getattr, (kind, obj._name_)) if obj._name_ in kind.__members__ else NotImplemented
             )
+        if any(_defines_new(base) for base in kind.__mro__):
+            return _made_without_new(kind, obj)
         return self._as_pickle_does(kind)
 
     def _reduce_module(self, module: types.ModuleType) -> Any:
@@ -395,6 +410,27 @@ _NAMELESS: dict[type, Any] = {
 _TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type)}
 """Built-in types that only the `types` module has a name for."""
 _LIBRARY_FILES = (dataclasses.__file__.rsplit("/", 1)[0], "<string>")
+
+
+def _defines_new(base: type) -> bool:
+    code = getattr(base.__dict__.get("__new__"), "__func__", None)
+    return base.__module__ == MAIN and code is not None and not _is_generated(code)
+
+
+def _is_generated(function: Any) -> bool:
+    return bool(function.__code__.co_filename.startswith(_LIBRARY_FILES))
+
+
+def _made_without_new(kind: type, obj: Any) -> Any:
+    """Reduce an instance so that a notebook's `__new__` does not run again: it has run."""
+    if isinstance(obj, tuple):
+        return make_instance, (kind, tuple(obj)), getattr(obj, "__dict__", None) or None
+    reduced = obj.__reduce_ex__(5)
+    if reduced[0] is copyreg.__newobj__:  # type: ignore[attr-defined]
+        return make_instance, *reduced[1:]
+    if reduced[0] is kind and is_made_at_once(kind):
+        return make_instance, (kind, *reduced[1]), *reduced[2:]
+    return reduced
 
 
 def load_module(name: str) -> types.ModuleType:

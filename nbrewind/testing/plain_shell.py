@@ -56,18 +56,13 @@ class PlainShell:
 
     def run_quietly(self, source: str) -> CellOutcome:
         """Run a cell and show nothing; results stay those of the cells before."""
-        kept = {name: self.user_ns[name] for name in _RESULTS if name in self.user_ns}
-        last = self._last
-        try:
-            return self.run(source)
-        finally:
-            for name in _RESULTS:
-                self.user_ns.pop(name, None)
-            self.user_ns.update(kept)
-            self._last = last
+        return self._run(source, keep_result=False)
 
     def run(self, source: str) -> CellOutcome:
         """Run a cell; its outcome holds what it printed and its result's `repr`."""
+        return self._run(source, keep_result=True)
+
+    def _run(self, source: str, *, keep_result: bool) -> CellOutcome:
         stream = io.StringIO()
         outputs: list[OutputMessage] = []
         with self.as_main(), contextlib.redirect_stdout(stream):
@@ -75,10 +70,8 @@ class PlainShell:
                 result, has_result = self._execute(source)
                 if has_result and result is not None:
                     outputs.append(_message("execute_result", {"text/plain": repr(result)}))
-                    for older, newer in (("___", "__"), ("__", "_")):
-                        if newer in self.user_ns:
-                            self.user_ns[older] = self.user_ns[newer]
-                    self.user_ns["_"] = self._last = result
+                    if keep_result:
+                        self._keep_result(result)
             except BaseException as problem:
                 text = "".join(traceback.format_exception_only(problem)).strip()
                 return CellOutcome("error", error=text, outputs=(*_printed(stream), *outputs))
@@ -95,6 +88,16 @@ class PlainShell:
             yield
         finally:
             sys.modules["__main__"] = real
+
+    def _keep_result(self, result: Any) -> None:
+        """As IPython does: a `_` that the notebook bound itself stays what it is."""
+        taken = "_" in self.user_ns and self.user_ns["_"] is not self._last
+        self._last = result
+        if not taken:
+            for older, newer in (("___", "__"), ("__", "_")):
+                if newer in self.user_ns:
+                    self.user_ns[older] = self.user_ns[newer]
+            self.user_ns["_"] = result
 
     def _execute(self, source: str) -> tuple[Any, bool]:
         tree = ast.parse(source)

@@ -14,6 +14,7 @@ from collections import deque
 from typing import Any
 
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), range, slice, type(Ellipsis))
+_DISPATCHER = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
 
 
 def signature(namespace: dict[str, Any], names: list[str]) -> dict[str, Any]:
@@ -115,7 +116,9 @@ class _Walk:
             offset,
         ]
 
-    def _function(self, function: types.FunctionType) -> Any:
+    def _function(self, function: Any) -> Any:
+        if function.__code__ is _DISPATCHER:  # beside its registry it has a cache of look-ups
+            return [[repr(cls), self.describe(made)] for cls, made in function.registry.items()]
         cells = []
         for cell in function.__closure__ or ():
             try:
@@ -139,7 +142,7 @@ class _Walk:
         own = {
             key: value
             for key, value in vars(cls).items()
-            if key not in ("__dict__", "__weakref__", "__firstlineno__")
+            if key not in ("__dict__", "__weakref__", "__firstlineno__", "__slotnames__")
             and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
         }
         bases = [self.describe(base) for base in cls.__bases__]

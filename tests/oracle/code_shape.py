@@ -1,0 +1,64 @@
+"""A shape of code as a small notebook, and the three ways in which it is held against plain runs.
+
+A shape is declared, not programmed: its cells, one edit, and which cells the edit must run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbrewind.testing.oracle import compare
+
+SEPARATOR = "\n--\n"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One way in which notebooks define and use code."""
+
+    name: str
+    """What it is, as a test id."""
+    text: str
+    """The cells, separated by lines of `--`; the last one looks at what the others made."""
+    edit: Mapping[int, tuple[str, str]]
+    """For each edited cell, a part of its text and what takes its place."""
+    runs: Sequence[int]
+    """The cells that a replay of the edited notebook executes: those and no others."""
+    needs: Sequence[int] = ()
+    """The cells that run beside the last one if only that is new: what cannot be stored."""
+    always: Sequence[int] = field(default=())
+    """The cells that run in every replay."""
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells before the edit."""
+        return self.text.strip("\n").split(SEPARATOR)
+
+    @property
+    def edited(self) -> list[str]:
+        """The cells after the edit."""
+        cells = self.cells
+        for index, (old, new) in self.edit.items():
+            assert old in cells[index], f"{old!r} is not in cell {index}"
+            cells[index] = cells[index].replace(old, new)
+        return cells
+
+
+def check_unchanged(shape: Shape, root: Path) -> None:
+    """Nothing runs if nothing was edited."""
+    assert compare(shape.cells, shape.cells, root).executed == list(shape.always)
+
+
+def check_edited(shape: Shape, root: Path) -> None:
+    """The edit runs what depends on it, and the results are those of a fresh run."""
+    run = compare(shape.cells, shape.edited, root)
+    assert run.executed == list(shape.runs), run.reports
+
+
+def check_restored(shape: Shape, root: Path) -> None:
+    """A new last cell finds everything restored as a fresh run has it."""
+    *cells, last = shape.cells
+    run = compare([*cells, "'looked at nothing'"], [*cells, last], root)
+    assert run.executed == sorted({*shape.needs, *shape.always, len(cells)}), run.reports
