@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nbrewind.errors import NotRestorable, NotStorable
 from nbrewind.state.code import code_digest
 from nbrewind.state.entities import MAIN, is_notebook_class
+from nbrewind.state.instances import HEAP_TYPE, built_in_base
 
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
@@ -143,7 +144,6 @@ _NOT_STATE = frozenset(
     | {"__slotnames__"}  # copyreg's cache
 )
 _NO_PLACE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__slotnames__"})
-_HEAP_TYPE = 1 << 9
 _ENUM_MACHINERY = frozenset(
     {
         "_generate_next_value_",
@@ -176,7 +176,7 @@ def reduce_class(cls: type, entity: str) -> Reduced:
             whose effect is not known.
     """
     own = type.__getattribute__(cls, "__dict__")
-    if not cls.__flags__ & _HEAP_TYPE:
+    if not cls.__flags__ & HEAP_TYPE:
         raise NotStorable(f"type {cls.__qualname__} is not reachable by its name")
     if isinstance(cls, enum.EnumMeta):
         return _reduce_enum(cls, own, entity)
@@ -261,30 +261,11 @@ def make_class(
     maker = abc.ABCMeta if issubclass(meta, abc.ABCMeta) else type
     body = {_interned(key): skeleton.get(key) for key in order}
     if "__new__" in body:  # an instance may be made before the class has its own
-        body["__new__"] = _made_by(bases[0])
+        body["__new__"] = built_in_base(bases[0]).__new__
     cls: type = maker.__new__(meta, name, bases, {**body, **skeleton})
     if entity:
         restore.bind(entity, cls)
     return cls
-
-
-def _made_by(cls: type) -> Any:
-    """What makes the instances of a class if none of its Python code does."""
-    return _built_in_base(cls).__new__
-
-
-def is_made_at_once(cls: type) -> bool:
-    """Whether the built-in base of a class gives instances all they have when it makes them."""
-    return _built_in_base(cls).__init__ is object.__init__
-
-
-def _built_in_base(cls: type) -> Any:
-    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
-
-
-def make_instance(cls: type, *args: Any) -> Any:
-    """An instance without state, past any `__new__` of the notebook."""
-    return _made_by(cls)(cls, *args)
 
 
 def set_class_state(cls: type, state: list[tuple[str, Any]]) -> None:

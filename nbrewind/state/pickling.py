@@ -8,7 +8,6 @@ objects it consists of, so that shared ones are found without a second walk.
 from __future__ import annotations
 
 import contextlib
-import copyreg
 import dataclasses
 import enum
 import functools
@@ -28,9 +27,7 @@ from nbrewind.model.records import Uses
 from nbrewind.state.code import FINALISER, CodeUses, code_digest, code_uses
 from nbrewind.state.codecs import find_reducer
 from nbrewind.state.definitions import (
-    is_made_at_once,
     load_entity,
-    make_instance,
     reduce_cell,
     reduce_class,
     reduce_code,
@@ -45,6 +42,7 @@ from nbrewind.state.entities import (
 )
 from nbrewind.state.finalisers import CALLBACK
 from nbrewind.state.function_tools import is_dispatcher, reduce_dispatcher
+from nbrewind.state.instances import LIBRARY_FILES, reduce_instance, runs_code_when_loaded
 from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.set_order import FrozenOrder
 
@@ -344,7 +342,7 @@ class StatePickler(pickle.Pickler):
                 raise NotStorable(f"{kind.__qualname__} has a finaliser, which a copy would run")
             for hook in _HOOKS:
                 code = getattr(base.__dict__.get(hook), "__code__", None)
-                if code is not None and not code.co_filename.startswith(_LIBRARY_FILES):
+                if code is not None and not code.co_filename.startswith(LIBRARY_FILES):
                     raise NotStorable(f"{kind.__qualname__} pickles itself in its own way")
         if "__slotnames__" not in kind.__dict__:
             self.marked.append(kind)
@@ -352,8 +350,8 @@ class StatePickler(pickle.Pickler):
             return (
                 (getattr, (kind, obj._name_)) if obj._name_ in kind.__members__ else NotImplemented
             )
-        if any(_defines_new(base) for base in kind.__mro__):
-            return _made_without_new(kind, obj)
+        if runs_code_when_loaded(kind):
+            return reduce_instance(kind, obj)
         return self._as_pickle_does(kind)
 
     def _reduce_module(self, module: types.ModuleType) -> Any:
@@ -409,28 +407,6 @@ _NAMELESS: dict[type, Any] = {
 }
 _TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type)}
 """Built-in types that only the `types` module has a name for."""
-_LIBRARY_FILES = (dataclasses.__file__.rsplit("/", 1)[0], "<string>")
-
-
-def _defines_new(base: type) -> bool:
-    code = getattr(base.__dict__.get("__new__"), "__func__", None)
-    return base.__module__ == MAIN and code is not None and not _is_generated(code)
-
-
-def _is_generated(function: Any) -> bool:
-    return bool(function.__code__.co_filename.startswith(_LIBRARY_FILES))
-
-
-def _made_without_new(kind: type, obj: Any) -> Any:
-    """Reduce an instance so that a notebook's `__new__` does not run again: it has run."""
-    if isinstance(obj, tuple):
-        return make_instance, (kind, tuple(obj)), getattr(obj, "__dict__", None) or None
-    reduced = obj.__reduce_ex__(5)
-    if reduced[0] is copyreg.__newobj__:  # type: ignore[attr-defined]
-        return make_instance, *reduced[1:]
-    if reduced[0] is kind and is_made_at_once(kind):
-        return make_instance, (kind, *reduced[1]), *reduced[2:]
-    return reduced
 
 
 def load_module(name: str) -> types.ModuleType:

@@ -909,6 +909,39 @@ float(c), len(p), sorted(few), Counted.made, [type(x).__name__ for x in (c, p, f
         runs=[2, 3, 4],
     ),
     Shape(
+        "containers with methods of their own",
+        """
+import collections
+class D(dict):
+    def __setitem__(self, k, v): super().__setitem__(k, v * 2)
+class L(list):
+    def append(self, x): super().append([x])
+    def extend(self, xs): super().extend([[x] for x in xs])
+class S(set):
+    def __init__(self, *xs):
+        print('made')
+        super().__init__(xs)
+class Q(collections.deque):
+    def __init__(self, n): super().__init__([n], 3)
+class O(collections.OrderedDict):
+    def __setitem__(self, k, v): super().__setitem__(str(k), v)
+class N(dict):
+    def __getattr__(self, k): return self[k]
+    __setattr__ = dict.__setitem__
+--
+d, l, s, q, o, n = D(), L(), S(1, 2), Q(5), O(), N(a=1)
+d['a'] = 1; l.append(2); o[3] = 4; n.b = 2; s.tag = 't'; s.me = s
+--
+q.append(6)
+--
+d, l, sorted(s), q, q.maxlen, o, n.b, s.tag
+--
+d['a'], l[0], s.me is s, q, list(o), n, [type(x).__name__ for x in (d, l, s, q, o, n)]
+""",
+        {2: ("6", "7")},
+        runs=[2, 3, 4],
+    ),
+    Shape(
         "classes registered with an abstract class of the notebook",
         """
 import abc
