@@ -11,11 +11,16 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
+from nbrewind.state.elements import make_object_owner, pack_elements
 
 if TYPE_CHECKING:
     import numpy as np
 
     from nbrewind.state.pickling import StatePickler
+
+
+SMALL = 1024
+"""Bytes up to which an array's content is part of the stream: a blob of its own costs more."""
 
 
 def address(array: np.ndarray[Any, Any]) -> int:
@@ -33,30 +38,51 @@ def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def reduce_array(pickler: StatePickler, array: np.ndarray[Any, Any]) -> Any:
     """Reduce an exact `numpy.ndarray`."""
-    import numpy as np
-
     dtype: Any = array.dtype
     plain = dtype.str if dtype.fields is None and dtype.metadata is None else dtype
-    root = root_of(array)
-    writeable = not array.__array_interface__["data"][1]
-    if root is not array:
-        offset = address(array) - address(root)
-        if dtype.hasobject and not _is_plain_object_view(array):
-            raise NotStorable("a strided view of an array of objects")
-        return make_view, (root, offset, array.shape, array.strides, plain, writeable)
+    if type(array.base) is type(array):
+        return _reduce_view(array, plain)
     if dtype.hasobject:
-        return NotImplemented
+        return _reduce_objects(array)
     if dtype.kind not in "biufcSUVmM":  # variable-width strings keep a heap of their own
         return NotImplemented
-    pickler.memory_roots.append((address(array), array.nbytes, id(array)))
-    if array.flags.c_contiguous:
-        order, flat = "C", array
-    elif array.flags.f_contiguous:
-        order, flat = "F", array.T
+    pickler.arrays.append(array)
+    flags = array.flags
+    content: Any
+    order: Any = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    if array.nbytes <= SMALL:
+        content = array.tobytes(order)
     else:
-        order, flat = "C", np.ascontiguousarray(array)
-    raw: Any = flat.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
-    return make_owner, (pickle.PickleBuffer(raw), array.shape, plain, order, writeable)
+        flat: Any = array.T if order == "F" else array
+        if not flat.flags.c_contiguous:
+            flat = flat.copy()
+        content = pickle.PickleBuffer(flat.reshape(-1).view("u1"))
+    return make_owner, (content, array.shape, plain, order, _is_writeable(array))
+
+
+def _reduce_view(array: np.ndarray[Any, Any], dtype: Any) -> Any:
+    if array.dtype.hasobject and not _is_plain_object_view(array):
+        raise NotStorable("a strided view of an array of objects")
+    root = root_of(array)
+    offset = address(array) - address(root)
+    place = (root, offset, array.shape, array.strides, dtype, _is_writeable(array))
+    return make_view, place
+
+
+def _is_writeable(array: np.ndarray[Any, Any]) -> bool:
+    if array.base is None:
+        return bool(array.flags.writeable)
+    return not array.__array_interface__["data"][1]  # quiet, as in `address`
+
+
+def _reduce_objects(array: np.ndarray[Any, Any]) -> Any:
+    packed = pack_elements(array) if array.dtype == object else None
+    if packed is None:
+        return NotImplemented
+    raw, nans = packed
+    content = raw if len(raw) <= SMALL else pickle.PickleBuffer(raw)
+    order = "C" if array.flags.c_contiguous else "F"
+    return make_object_owner, (content, nans, array.shape, order, _is_writeable(array))
 
 
 def make_owner(
@@ -67,7 +93,7 @@ def make_owner(
 
     array: np.ndarray[Any, Any] = np.empty(shape, dtype=dtype, order="F" if order == "F" else "C")
     if array.nbytes:
-        flat = array.T if order == "F" else array
+        flat: Any = array.T if order == "F" else array
         flat.reshape(-1).view(np.uint8)[:] = np.frombuffer(buffer, np.uint8)
     if not writeable:
         array.flags.writeable = False

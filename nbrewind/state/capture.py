@@ -22,6 +22,7 @@ from nbrewind.errors import NotStorable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
+from nbrewind.state.arrays import address
 from nbrewind.state.asking import AskingPickler
 from nbrewind.state.definitions import class_state
 from nbrewind.state.finalisers import CALLBACK, called_at_end
@@ -56,8 +57,6 @@ class Dump:
     uses: Uses = field(default_factory=Uses)
     entities: dict[str, Any] = field(default_factory=dict)
     """Live functions and classes of the notebook that the value refers to."""
-    memory: list[tuple[int, int, int]] = field(default_factory=list)
-    """(address, bytes, id of the owner) of memory captured as buffers."""
     fingerprint: bytes = b""
     """Empty if changes of the value cannot be detected."""
     problem: str = ""
@@ -81,6 +80,14 @@ class Dump:
     def may_share(self) -> bool:
         """Whether the value contains anything that another name could have a part in."""
         return self._pickler is not None or bool(self._objects)
+
+    def memory(self) -> list[tuple[int, int, int]]:
+        """(address, bytes, id of the owner) of the memory that was captured."""
+        pickler = self._pickler
+        if pickler is None:
+            return []
+        arrays = ((address(array), array.nbytes, id(array)) for array in pickler.arrays)
+        return [*pickler.memory_roots, *arrays]
 
     def parts(self) -> list[Any]:
         """The objects of the value, and some more; all are alive as long as this is."""
@@ -192,7 +199,6 @@ class Examination:
             pickler.codes,
             pickler.uses(),
             pickler.entities,
-            pickler.memory_roots,
             alive=[pickler, values],
             _pickler=pickler,
         )

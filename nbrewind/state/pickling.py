@@ -25,7 +25,7 @@ from cloudpickle import cloudpickle
 from nbrewind.errors import NotStorable
 from nbrewind.model.records import Uses
 from nbrewind.state.code import FINALISER, CodeUses, code_digest, code_uses
-from nbrewind.state.codecs import find_reducer
+from nbrewind.state.codecs import Reducer, find_reducer
 from nbrewind.state.definitions import (
     load_entity,
     reduce_cell,
@@ -137,12 +137,14 @@ class StatePickler(pickle.Pickler):
         self.ignored: set[int] = set()
         """Ids of mutable objects that belong to a library and tie nothing together."""
         self.memory_roots: list[tuple[int, int, int]] = []
-        """(address, bytes, id of owner) of the memory captured as buffers."""
+        """(address, bytes, id of owner) of memory captured by codecs."""
+        self.arrays: list[Any] = []
+        """numpy arrays whose own memory was captured."""
         self.keep_alive: list[Any] = []
         self.nested: dict[int, tuple[bytes, list[pickle.PickleBuffer], Any]] = {}
         self._storages: dict[int, Any] = {}
-        self._plain: set[type] = set()
-        """Types whose objects this pickler leaves to pickle; it has looked at one of each."""
+        self._reducers: dict[type, Reducer | None] = {}
+        """How objects are reduced, by type, where one look told for all; None: as pickle does."""
 
     # -- results ------------------------------------------------------------------------
 
@@ -257,13 +259,13 @@ class StatePickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         """Reduce what pickle alone would get wrong; everything else as pickle does."""
         try:
-            if type(obj) in self._plain:
-                return NotImplemented
+            reducer = self._reducers.get(type(obj), StatePickler._reduce)
         except Exception:  # a metaclass that hashes its classes in its own way
-            pass
-        return self._reduce(type(obj), obj)
+            reducer = StatePickler._reduce
+        return NotImplemented if reducer is None else reducer(self, obj)
 
-    def _reduce(self, kind: type, obj: Any) -> Any:
+    def _reduce(self, obj: Any) -> Any:
+        kind = type(obj)
         self.has_sets_of_subclasses |= issubclass(kind, (set, frozenset))
         if kind is types.FunctionType:
             return self._reduce_function(obj)
@@ -272,6 +274,7 @@ class StatePickler(pickle.Pickler):
         reducer = find_reducer(kind)
         if reducer is not None:
             self.modules.add(kind.__module__)
+            self._note_reducer(kind, reducer)
             return reducer(self, obj)
         if kind.__module__ == MAIN:
             return self._check_instance(kind, obj)
@@ -291,10 +294,13 @@ class StatePickler(pickle.Pickler):
         return self._as_pickle_does(kind)
 
     def _as_pickle_does(self, kind: type) -> Any:
-        """Let pickle reduce an object, and all others of its type without asking again."""
-        if type(kind).__hash__ is type.__hash__:
-            self._plain.add(kind)
+        self._note_reducer(kind, None)
         return NotImplemented
+
+    def _note_reducer(self, kind: type, reducer: Reducer | None) -> None:
+        """Reduce all further objects of a type by `reducer` without asking again."""
+        if type(kind).__hash__ is type.__hash__:
+            self._reducers[kind] = reducer
 
     def _reduce_function(self, function: types.FunctionType) -> Any:
         scope = self.scope

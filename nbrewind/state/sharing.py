@@ -60,7 +60,7 @@ class Sharing:
         spans = sorted(
             (address, address + size, owner, name)
             for name, dump in dumps.items()
-            for address, size, owner in dump.memory
+            for address, size, owner in dump.memory()
             if size
         )
         reach: list[tuple[int, int, str]] = []

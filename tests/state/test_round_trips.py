@@ -185,6 +185,28 @@ CASES: dict[str, tuple[str, str]] = {
         "import numpy as np; a=np.arange(10.); v=a[2:5]; del a",
         "v.tolist()==[2.,3.,4.]",
     ),
+    "numpy text, small and large, in any order": (
+        "import numpy as np; a=np.array([['x','y'],['z',None]],dtype=object); b=a.T.copy(order='F');"
+        "b.flags.writeable=False; c=np.array([str(i%7) for i in range(5000)],dtype=object);"
+        "d=c[::2]; e=np.array('s',dtype=object); g=np.empty((0,3),dtype=object)",
+        "a.tolist()==[['x','y'],['z',None]] and b.tolist()==[['x','z'],['y',None]]"
+        " and b.flags.f_contiguous and not b.flags.writeable and c.base is None and d[1]=='2'"
+        " and np.shares_memory(c,d) and e.item()=='s' and g.shape==(0,3)",
+    ),
+    "numpy text with holes": (
+        "import numpy as np, pandas as pd; n=float('nan'); a=np.array([n,'x',np.nan,1.5],dtype=object);"
+        "b=np.array([pd.NA,'x',pd.NaT],dtype=object); c=np.array([pd.NA,1.5],dtype=object)",
+        "a[0] is n and a[2] is np.nan and a[3]==1.5 and b[0] is pd.NA and b[2] is pd.NaT"
+        " and c[0] is pd.NA",
+    ),
+    "small arrays": (
+        "import numpy as np; a=[np.arange(i) for i in range(3)]; b=np.zeros((2,3),order='F');"
+        "c=np.arange(6).reshape(1,2,3).transpose(1,0,2).copy(order='K'); d=a[2][1:];"
+        "e=np.array(['2020-01-01'],dtype='M8[D]'); b[0,1]=7; e.flags.writeable=False",
+        "a[2].tolist()==[0,1] and b.flags.f_contiguous and b[0,1]==7 and c.tolist()==[[[0,1,2]],[[3,4,5]]]"
+        " and np.shares_memory(d,a[2]) and str(e[0])=='2020-01-01' and not e.flags.writeable"
+        " and a[2].flags.owndata and a[2].flags.writeable",
+    ),
     "numpy objects": (
         "import numpy as np; x=[1]; a=np.array([x,None,'s'],dtype=object); v=a[:2]",
         "a[0] is x and v[0] is x and np.shares_memory(a,v)",
