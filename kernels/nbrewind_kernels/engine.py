@@ -184,6 +184,8 @@ class Engine:
         ordinal = self._ordinal
         self._ordinal += 1
         self.surroundings.forget()
+        if self.observers.leftovers.may_have_acted():
+            self.absorb()
         cell = self._analyse(request.source)
         hint = self._hint(request, ordinal)
         self._seen.add(request.cell_id)
@@ -211,6 +213,8 @@ class Engine:
 
     def _choose(self, cell: Cell, hint: CellHint, request: CellRequest, ordinal: int) -> Choice:
         forced = self._must_run.get(ordinal) if self._is_planned(ordinal, cell) else None
+        if self.observers.leftovers.are_running():
+            forced = Reason("unsafe", "threads", "a thread or task of another cell is running")
         if request.force:
             forced = Reason("forced", "", "it was asked for")
         choice = choose(
@@ -222,6 +226,8 @@ class Engine:
             used=self._used,
             environment=self.environment,
         )
+        if forced is None and choice.entry is not None:
+            forced = self.remaker.only_now(choice.entry.record)
         if forced is not None and choice.entry is not None:
             return Choice(None, [forced], choice.entry)
         return choice

@@ -35,6 +35,7 @@ from nbrewind_kernels.cells import Cell, Cells, is_recorded
 from nbrewind_kernels.control import answer
 from nbrewind_kernels.cursor_names import head_name, names_at
 from nbrewind_kernels.interrupts import deferred
+from nbrewind_kernels.leftovers import in_cell
 from nbrewind_kernels.location import Location
 from nbrewind_kernels.magic import RewindMagics
 from nbrewind_kernels.outputs import COMMS, OutputRecorder, publish_again
@@ -163,12 +164,13 @@ class RewindKernel(_Base):  # type: ignore[misc]
         meta = parent.get("metadata") or {}
         request = cell_request(str(content.get("code", "")), meta.get("cellId"), meta)
         cell = self.cells.open(request, parent["header"]["msg_id"])
-        token = _cell.set(cell)
+        token, marker = _cell.set(cell), in_cell.set(True)
         try:
             await super().execute_request(stream, ident, parent)
         finally:
             with deferred() as deferral:
                 _cell.reset(token)
+                in_cell.reset(marker)
                 self.cells.finish(cell)
             self._swallow(deferral.pending)
 

@@ -6,7 +6,6 @@ import logging
 import re
 import resource
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +37,7 @@ from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.surroundings import is_importable
 from nbrewind_analysis.table import Closure
 from nbrewind_analysis.validity import PATCH, START
+from nbrewind_kernels.leftovers import Leftovers
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +101,8 @@ class Observers:
         self.effects = EffectTracker(root, self.ambient.imports)
         self.modules = modules
         self.places = Places(modules, self.ambient.imports)
+        self.leftovers = Leftovers()
         self._before: dict[str, Version] = {}
-        self._threads: set[int] = set()
         self._touched: set[str] = set()
         """Ambient state that a cell, run or reused, has moved."""
         self._cpu = 0.0
@@ -111,7 +111,7 @@ class Observers:
         """A cell is about to run."""
         self._forgive_moves_outside_cells()
         self._before = self.ambient.begin()
-        self._threads = {id(thread) for thread in threading.enumerate()}
+        self.leftovers.begin()
         self.effects.begin(thorough)
         self.files.begin()
         self._cpu = time.process_time()
@@ -125,7 +125,7 @@ class Observers:
         self._touched.update(move.provider for move in moved)
         self.modules.notice()
         flags = set(files.flags)
-        if any(self._is_left_over(thread) for thread in threading.enumerate()):
+        if self.leftovers.end():
             flags.add("threads")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         # Folders that libraries make for themselves elsewhere are no affair of the cell's.
@@ -274,14 +274,6 @@ class Observers:
                 yield AmbientAccess(name, before, move.after, move.state)
             elif _consults(provider, packages, attributes):
                 yield AmbientAccess(name, before)
-
-    def _is_left_over(self, thread: threading.Thread) -> bool:
-        """Whether a thread of the notebook's own code goes on after its cell."""
-        if id(thread) in self._threads or not thread.is_alive():
-            return False
-        target = getattr(thread, "_target", None)
-        space = getattr(target, "__globals__", {})
-        return space.get("__name__") == MAIN or type(thread).__module__ == MAIN
 
 
 _PURE = frozenset(

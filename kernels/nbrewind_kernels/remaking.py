@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NBRewindError, NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
+from nbrewind.model.reasons import Reason
 from nbrewind.model.records import (
     ExecutionRecord,
     FileAccess,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NEVER_REPEATED = frozenset({"network", "subprocess", "external-write", "stdin"})
+NEVER_REPEATED = frozenset({"network", "subprocess", "external-write", "stdin", "threads"})
 """Flags of runs that are not repeated behind the user's back."""
 
 _KEPT_BYTES = 64 * 2**20
@@ -100,6 +101,35 @@ class Remaker:
             log.warning("a result cannot be made again: %s", problem)
             return False, None
         return True, result
+
+    def only_now(self, record: ExecutionRecord) -> Reason | None:
+        """Why a record that could be reused has to run all the same, while it can.
+
+        It changes in place a value that is there now and could not be made again later,
+        because a cell on the way to it is not repeated unseen.
+        """
+        live, table = self._engine.live, self._engine.now.table
+        for name in set(record.writes.written).difference(record.writes.rebound):
+            group = table.group(name)
+            if group is None or group.manifest is not None or not live.is_loaded(name):
+                continue
+            if not self._is_repeatable(group.producer):
+                return Reason("not-stored", plain_name(name), "it can only be changed as it is")
+        return None
+
+    def _is_repeatable(self, record_id: ObjectId | None) -> bool:
+        waiting, seen = [record_id], set[ObjectId]()
+        while waiting:
+            found = waiting.pop()
+            record = self._engine.book.get(found) if found else None
+            if found is None or record is None or found in seen:
+                continue
+            seen.add(found)
+            if NEVER_REPEATED.intersection(record.flags):
+                return False
+            reads = record.reads
+            waiting += [p for name, p in reads.producers.items() if name not in reads.manifests]
+        return True
 
     def run_again(self, record: ExecutionRecord) -> tuple[dict[str, Any], Any]:
         """Run a recorded cell on its recorded inputs.

@@ -259,7 +259,7 @@ FLAGS: dict[str, str] = {
     "network": "used the network",
     "external-write": "wrote a file outside the notebook's folder",
     "widgets": "opened a widget or another comm",
-    "threads": "left threads running",
+    "threads": "left threads or tasks running",
     "untracked": "did something that could not be followed",
     "clock": "read the clock or the system's entropy",
 }

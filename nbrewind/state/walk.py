@@ -7,6 +7,7 @@ the value's own graph.
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import sys
 import types
@@ -75,13 +76,21 @@ _LEAVES = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
 _SPECIAL = (
     *(type, types.ModuleType, types.FunctionType, types.FrameType, types.CodeType),
     *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
-    *(memoryview, weakref.ref),
+    *(memoryview, weakref.ref, contextvars.Context),
 )
+_BOUNDS = frozenset({("ipykernel.iostream", "OutStream")})
+"""Types behind which the whole kernel lies; a thread holds on to its `sys.stderr`."""
 
 
 def _is_plain(kind: type) -> bool:
     """Whether what the collector knows of an instance is all there is to it."""
-    return not (issubclass(kind, _SPECIAL) or _is_graph_node(kind) or _is_array(kind))
+    return not (
+        issubclass(kind, _SPECIAL) or _is_bound(kind) or _is_graph_node(kind) or _is_array(kind)
+    )
+
+
+def _is_bound(kind: type) -> bool:
+    return (kind.__module__, kind.__qualname__) in _BOUNDS
 
 
 def _parts(
@@ -105,6 +114,8 @@ def _parts(
         return [] if obj.f_locals is namespace else list(obj.f_locals.values())
     if issubclass(kind, types.CodeType):
         seen.codes.append(code_uses(obj))
+        return []
+    if issubclass(kind, contextvars.Context) or _is_bound(kind):
         return []
     if issubclass(kind, memoryview):
         return [obj.obj]
