@@ -78,6 +78,9 @@ def draft_record(
     cell, hint = running.cell, running.hint
     made = [changes.dumps[name].uses for name in changes.rebound if _counts(name, changes)]
     accesses = observers.accesses(cell, running.reached.closure, observed, shell.user_ns, made)
+    flags = outcome.flags | observed.flags | _flags(running, before)
+    if accesses.clock:
+        flags |= {"clock"}
     draft = ExecutionRecord(
         source=cell.source,
         source_digest=cell.digest,
@@ -94,7 +97,7 @@ def draft_record(
         environment=accesses.environment,
         status=outcome.status,
         error=outcome.error,
-        flags=tuple(sorted(outcome.flags | observed.flags | _flags(running, before))),
+        flags=tuple(sorted(flags)),
         cpu_seconds=observed.cpu_seconds,
         peak_bytes=observed.peak_bytes,
     )

@@ -25,6 +25,7 @@ from nbrewind.model.records import (
 )
 from nbrewind.model.versions import ABSENT, ENTROPY, Version, content_version
 from nbrewind.state.ambient import AmbientTracker, Moved
+from nbrewind.state.clocks import is_clock, reads_clock
 from nbrewind.state.effects import EffectTracker
 from nbrewind.state.entities import MAIN
 from nbrewind.state.environment import environment
@@ -89,6 +90,8 @@ class Accesses:
     modules: tuple[ModuleRead, ...] = ()
     packages: tuple[str, ...] = ()
     environment: Environment = field(default_factory=Environment)
+    clock: bool = False
+    """It may have read the clock or the system's entropy."""
 
 
 class Observers:
@@ -193,6 +196,8 @@ class Observers:
                 sorted({n.split(".")[0] for n in reached} | {m.name for m in local} | {BUILTINS})
             ),
             environment(packages),
+            reads_clock(cell.code, reached, closure.attributes | cell.names.attributes)
+            or any(is_clock(namespace.get(name)) for name in closure.names),
         )
 
     def is_patchable(self, value: Any) -> bool:

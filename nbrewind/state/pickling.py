@@ -24,6 +24,7 @@ from cloudpickle import cloudpickle
 
 from nbrewind.errors import NotStorable
 from nbrewind.model.records import Uses
+from nbrewind.state.clocks import CLOCK_NAMES
 from nbrewind.state.code import FINALISER, CodeUses, code_digest, code_uses
 from nbrewind.state.codecs import Reducer, find_reducer
 from nbrewind.state.definitions import (
@@ -65,6 +66,7 @@ INTERESTING_ATTRIBUTES = frozenset(
         "cwd",
         "path",
     }
+    | CLOCK_NAMES
 )
 """Attribute names worth keeping in a record: they consult ambient state explicitly."""
 
