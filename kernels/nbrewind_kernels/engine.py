@@ -388,6 +388,8 @@ class Engine:
             self.live.prints[name] = dump.fingerprint
             self.live.lazy.discard(name)
             self.live.note_id(name)
+        if changes.sharing is not None:
+            self.live.note_ties(changes.dumps, changes.sharing.ties)
         table.sweep()
         self.live.keep_for_lazy(table)
         self.live.entities.fresh.clear()

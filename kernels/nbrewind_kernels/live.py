@@ -11,6 +11,7 @@ import logging
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from nbrewind.state.entities import EntityTable, is_entity_name
 from nbrewind.state.pickling import Scope
 from nbrewind.state.places import Places
 from nbrewind.state.restoring import PYTHON, Restore
+from nbrewind.state.sharing import Sharing
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.leaves import LeafHasher
 from nbrewind_analysis.table import VersionTable
@@ -54,6 +56,8 @@ class LiveNamespace:
         self._imported: dict[str, tuple[bytes, list[bytes], Mapping[str, bytes]]] = {}
         """By place: the stored form of a module's state right after its import."""
         places.imported = self._note_imported
+        self.ties: dict[str, str] = {}
+        """How pairs of loaded names shared state when it was looked at last, as `Group.sharing`."""
         self._held: list[Any] = []
         self._holders = 0
         self._kept: list[Any] = []
@@ -163,7 +167,7 @@ class LiveNamespace:
 
     def _load_once(self, wanted: list[str], table: VersionTable, remake: Remake) -> list[str]:
         lost: list[str] = []
-        fresh: list[str] = []
+        fresh: list[Group] = []
         restore = Restore(self.namespace, self.entities)
         busy: dict[int, int] = {}
 
@@ -180,7 +184,7 @@ class LiveNamespace:
             busy[id(group)] = begun + 1
             if self._load_group(group, restore) or remake(group):
                 self.lazy.difference_update(group.variables)
-                fresh.extend(group.variables)
+                fresh.append(group)
                 return True
             return False
 
@@ -196,7 +200,8 @@ class LiveNamespace:
         for name in wanted:
             if not ensure(name):
                 lost.append(name)
-        self.settle(fresh)
+        names = [name for group in fresh for name in group.variables]
+        self.settle(names, [(*group.variables,) for group in fresh if len(group.variables) > 1])
         return lost
 
     def hold(self, values: Any) -> None:
@@ -231,14 +236,38 @@ class LiveNamespace:
     def _is_alive(self, name: str) -> bool:
         return not is_entity_name(name) or self.entities.get(name) is not None
 
-    def settle(self, names: Iterable[str]) -> None:
-        """Take the present values of names as what their versions stand for."""
+    def settle(self, names: Iterable[str], tied: Iterable[tuple[str, ...]] = ()) -> None:
+        """Take the present values of names as what their versions stand for.
+
+        Args:
+            names: names, loaded or not.
+            tied: those of them that share state.
+        """
         exam = self.examination()
+        shared: dict[str, Dump] = {name: Dump("") for group in tied for name in group}
         for name in names:
             self.entities.fresh.discard(name)
             if self.is_loaded(name):
-                self.prints[name] = self.look(exam, name).fingerprint
+                dump = self.look(exam, name)
+                self.prints[name] = dump.fingerprint
                 self.note_id(name)
+                if name in shared:
+                    shared[name] = dump
+        if shared:
+            self.note_ties(shared, Sharing(shared).ties)
+
+    def note_ties(self, names: Iterable[str], ties: Mapping[str, str]) -> None:
+        """Remember how some names share state, and that they share no more than that."""
+        known = set(names)
+        kept = {p: tie for p, tie in self.ties.items() if known.isdisjoint(p.split("\0"))}
+        self.ties = {**kept, **ties}
+
+    def ties_among(self, names: tuple[str, ...]) -> dict[str, str]:
+        """What was noted of how some names, which are sorted, share state."""
+        if not self.ties:
+            return {}
+        pairs = map("\0".join, combinations(names, 2))
+        return {pair: self.ties[pair] for pair in pairs if pair in self.ties}
 
     def note_id(self, name: str) -> None:
         """Remember which object a name is bound to, without holding on to it."""

@@ -114,7 +114,7 @@ def look_at_changes(
     _find_changed(live, table, changes)
     several = sum(dump.may_share for dump in changes.dumps.values()) > 1
     if changes.changed or changes.rebound or changes.deleted or several:
-        _regroup(table, changes)
+        _regroup(live, table, changes)
     return changes
 
 
@@ -184,7 +184,7 @@ def _find_changed(live: LiveNamespace, table: VersionTable, changes: Changes) ->
             changes.doubtful.discard(name)
 
 
-def _regroup(table: VersionTable, changes: Changes) -> None:
+def _regroup(live: LiveNamespace, table: VersionTable, changes: Changes) -> None:
     """Keep co-variables that merely lost names; collect those that are new or different."""
     rest = table.copy()
     rest.drop(changes.rebound | changes.deleted)
@@ -192,7 +192,10 @@ def _regroup(table: VersionTable, changes: Changes) -> None:
     for names in sharing.components():
         group = rest.group(names[0])
         same = group is not None and tuple(sorted(group.variables)) == names
-        if same and not changes.changed.intersection(names):
+        # Held against this session's own look: after a restore, positions may be others than
+        # those in the record.
+        tied = same and sharing.pairs(names) == live.ties_among(names)
+        if tied and not changes.changed.intersection(names):
             continue
         changes.components.append(names)
         for former in rest.groups(names):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -37,12 +38,16 @@ class Sharing:
 
     def pairs(self, names: tuple[str, ...]) -> dict[str, str]:
         """The sharing table of one co-variable, as `Group.sharing` keeps it."""
-        table: dict[str, str] = {}
-        for pair in combinations(names, 2):
-            positions = self._pairs.get(pair)
-            if positions:
-                parts = (f"{i},{j}" for i, j in sorted(positions))
-                table["\0".join(pair)] = combine("sharing", parts)[:24]
+        pairs = map("\0".join, combinations(names, 2))
+        return {pair: self.ties[pair] for pair in pairs if pair in self.ties}
+
+    @cached_property
+    def ties(self) -> dict[str, str]:
+        """How any two names share that do, by their names."""
+        table = {}
+        for pair, positions in self._pairs.items():
+            parts = (f"{i},{j}" for i, j in sorted(positions))
+            table["\0".join(pair)] = combine("sharing", parts)[:24]
         return table
 
     def _join_objects(self, dumps: Mapping[str, Dump]) -> None:

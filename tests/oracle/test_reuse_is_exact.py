@@ -224,6 +224,24 @@ case(
 # -- sharing -----------------------------------------------------------------------------------
 
 short(
+    "names that share already share more, while all values stay equal",
+    "a = [[1], [1]] | b = [a[0], [1]] | b[1] = a[1] | a[1].append(2) | b",
+    "a = [[1], [1]] | b = [a[0], [1]] | a[1].append(2) | b",
+    [2, 3],
+)
+short(
+    "names that share more after a restore, while all values stay equal",
+    "a = [[1], [1]] | b = [a[0], [1]] | a[1].append(2) | b",
+    "a = [[1], [1]] | b = [a[0], [1]] | b[1] = a[1] | a[1].append(2) | b",
+    [2, 3, 4],
+)
+short(
+    "names that share read once more",
+    "a = [[1], [1]] | b = [a[0], [1]] | a[1].append(2) | b",
+    "a = [[1], [1]] | b = [a[0], [1]] | (a, b) | a[1].append(2) | b",
+    [2],
+)
+short(
     "an alias between equal values, which changes no value",
     "a=[[1]]; b=[[1]] | a[0] = b[0] | a[0].append(2) | print(b)",
     "a=[[1]]; b=[[1]] | a[0] = b[0] | a[0].append(3) | print(b)",
