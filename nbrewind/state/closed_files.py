@@ -1,13 +1,15 @@
 """File objects: a closed one is only a name and a mode; an open one is a live thing.
 
 `with open(…) as file:` leaves a closed file behind in very many notebooks. It is
-restored as a closed file, without touching the file it was.
+restored as a closed file, without touching the file it was. The standard streams of
+the process, which many objects hold on to, are what they are in every session.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
@@ -15,6 +17,7 @@ from nbrewind.errors import NotStorable
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
 
+_STANDARD = ("stdout", "stderr", "stdin", "__stdout__", "__stderr__", "__stdin__")
 _BUFFERED: dict[type, str] = {
     io.BufferedReader: "rb",
     io.BufferedWriter: "wb",
@@ -25,6 +28,10 @@ _BUFFERED: dict[type, str] = {
 def reduce_file(pickler: StatePickler, file: Any) -> Any:
     """Reduce a closed file; raises `NotStorable` for an open one, or one of another kind."""
     kind = type(file)
+    for name in _STANDARD:
+        if getattr(sys, name, None) is file:
+            pickler.ignored.add(id(file))
+            return getattr, (sys, name)
     if kind in (io.BytesIO, io.StringIO):
         return NotImplemented
     if not getattr(file, "closed", False):

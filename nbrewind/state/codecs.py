@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
+from nbrewind.state.iterators import BUILT_IN, OF_ITERTOOLS
 
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
 
 Reducer = Callable[["StatePickler", Any], Any]
 
+_OF_REGISTRY = "nbrewind.state.library_objects:reduce_of_registry"
 _LIVE = "a live {name} cannot be stored"
 
 _EXACT: dict[str, str] = {
@@ -28,6 +30,11 @@ _EXACT: dict[str, str] = {
     "torch.storage.UntypedStorage": "nbrewind.state.tensors:reduce_storage",
     "pandas.core.internals.managers.BlockManager": "nbrewind.state.frames:reduce_manager",
     "pandas.core.internals.managers.SingleBlockManager": "nbrewind.state.frames:reduce_manager",
+    "_thread.lock": "nbrewind.state.locks:reduce_lock",
+    "_thread.RLock": "nbrewind.state.locks:reduce_lock",
+    "_struct.Struct": "nbrewind.state.library_objects:reduce_struct",
+    **{f"builtins.{name}": "nbrewind.state.iterators:reduce_iterator" for name in BUILT_IN},
+    **{f"itertools.{name}": "nbrewind.state.iterators:reduce_iterator" for name in OF_ITERTOOLS},
 }
 """Codecs for one type only."""
 
@@ -35,11 +42,15 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "pandas.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.indexes.base.Index": "nbrewind.state.frames:reduce_index",
     "pandas.core.generic.NDFrame": "nbrewind.state.frames:reduce_frame",
-    "builtins.BaseException": "nbrewind.state.exceptions:reduce_exception",
     "_io._IOBase": "nbrewind.state.closed_files:reduce_file",
+    "builtins.BaseException": "nbrewind.state.exceptions:reduce_exception",
+    "concurrent.futures._base.Future": "nbrewind.state.locks:reduce_future",
     "logging.Handler": "nbrewind.state.logging_state:reduce_handler",
     "logging.Logger": "nbrewind.state.logging_state:reduce_logger",
     "numpy.memmap": "nbrewind.state.arrays:refuse_memmap",
+    "networkx.classes.graph.Graph": "nbrewind.state.library_objects:reduce_graph",
+    "pint.facets.plain.quantity.PlainQuantity": _OF_REGISTRY,
+    "pint.facets.plain.unit.PlainUnit": _OF_REGISTRY,
     "nbrewind.state.existence.StandIn": "nbrewind.state.existence:reduce_stand_in",
 }
 """Codecs for a type and all derived from it."""
@@ -50,28 +61,18 @@ _NOT_STORABLE = frozenset(
         "builtins.generator",
         "builtins.coroutine",
         "builtins.async_generator",
-        "builtins.zip",
-        "builtins.map",
-        "builtins.filter",
-        "builtins.enumerate",
-        "builtins.reversed",
-        "builtins.list_iterator",
-        "builtins.list_reverseiterator",
-        "builtins.tuple_iterator",
-        "builtins.str_ascii_iterator",
-        "builtins.str_iterator",
-        "builtins.range_iterator",
-        "builtins.bytes_iterator",
         "builtins.set_iterator",
         "builtins.dict_keyiterator",
         "builtins.dict_valueiterator",
         "builtins.dict_itemiterator",
-        "builtins.callable_iterator",
         "builtins.frame",
         "builtins.memoryview",
         "builtins.traceback",
         "threading.Thread",
         "weakref.finalize",
+        "weakref.ProxyType",
+        "weakref.CallableProxyType",
+        "_weakrefset.WeakSet",
         "argparse.ArgumentParser",  # compares strings by identity
         "unittest.mock.Base",  # answers every question, also pickle's
         "socket.socket",

@@ -27,7 +27,9 @@ def called_at_end(value: Any) -> list[Any]:
         references = weakref.getweakrefs(value)
     except TypeError:
         return []
-    return [part for reference in references for part in _told(reference.__callback__)]
+    # A proxy does not tell its callback.
+    told = [_told(ref.__callback__) for ref in references if issubclass(type(ref), weakref.ref)]
+    return [part for parts in told for part in parts]
 
 
 def _told(callback: Any) -> list[Any]:

@@ -12,6 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
+from nbrewind.state.references import is_by_reference
 
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
@@ -50,7 +51,12 @@ def set_dispatcher_state(dispatcher: Any, state: Any) -> None:
 
 
 def reduce_cached(pickler: StatePickler, cached: Any) -> Any:
-    """Reduce a function wrapped by `functools.lru_cache` that was not called yet."""
+    """Reduce a function wrapped by `functools.lru_cache` that was not called yet.
+
+    A library's own is stored by its name.
+    """
+    if is_by_reference(cached):
+        return NotImplemented
     if cache_state(cached) != (0, 0, 0):
         raise NotStorable("a function with a filled cache cannot be stored")
     limits = cached.cache_parameters()

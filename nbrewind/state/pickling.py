@@ -7,7 +7,6 @@ objects it consists of, so that shared ones are found without a second walk.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import functools
@@ -16,7 +15,6 @@ import importlib
 import pickle
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -43,8 +41,9 @@ from nbrewind.state.entities import (
 )
 from nbrewind.state.finalisers import CALLBACK
 from nbrewind.state.function_tools import is_dispatcher, reduce_dispatcher
-from nbrewind.state.instances import LIBRARY_FILES, reduce_instance, runs_code_when_loaded
+from nbrewind.state.instances import reduce_instance, runs_code_when_loaded
 from nbrewind.state.mutability import is_mutable_type
+from nbrewind.state.references import is_by_reference
 from nbrewind.state.set_order import FrozenOrder
 
 INTERESTING_ATTRIBUTES = frozenset(
@@ -273,13 +272,17 @@ class StatePickler(pickle.Pickler):
             return self._reduce_function(obj)
         if issubclass(kind, type):
             return self._reduce_class(obj)
+        if kind.__module__ == MAIN:
+            self._check_instance(kind)
         reducer = find_reducer(kind)
         if reducer is not None:
             self.modules.add(kind.__module__)
             self._note_reducer(kind, reducer)
             return reducer(self, obj)
-        if kind.__module__ == MAIN:
-            return self._check_instance(kind, obj)
+        if isinstance(kind, enum.EnumMeta) and kind.__module__ == MAIN:
+            return (
+                (getattr, (kind, obj._name_)) if obj._name_ in kind.__members__ else NotImplemented
+            )
         if id(obj) in _DATACLASS_SINGLETONS:
             return _DATACLASS_SINGLETONS[id(obj)]
         if kind is types.CellType:
@@ -290,6 +293,8 @@ class StatePickler(pickle.Pickler):
             return self._reduce_module(obj)
         if kind is functools.cached_property:
             return functools.cached_property, (obj.func,), _cached_property_state(obj)
+        if kind.__module__ == MAIN and runs_code_when_loaded(kind):
+            return reduce_instance(kind, obj)
         self.modules.add(kind.__module__)
         if id(kind) in _REDUCERS:
             return _REDUCERS[id(kind)](obj)
@@ -313,7 +318,7 @@ class StatePickler(pickle.Pickler):
                 return reduce_function(self, function, entity)
             self.entities[entity] = function
             return load_entity, (entity,)
-        if function.__globals__ is not scope.namespace and _by_reference(function):
+        if function.__globals__ is not scope.namespace and is_by_reference(function):
             self.modules.add(function.__module__)
             return NotImplemented
         self.by_value[id(function)] = function
@@ -331,7 +336,7 @@ class StatePickler(pickle.Pickler):
             self.entities[entity] = cls
             return load_entity, (entity,)
         if not is_notebook_class(cls):
-            if _by_reference(cls):
+            if is_by_reference(cls):
                 self.modules.add(cls.__module__)
                 return NotImplemented
             if cls in _NAMELESS:
@@ -341,7 +346,7 @@ class StatePickler(pickle.Pickler):
         self.by_value[id(cls)] = cls
         return reduce_class(cls, "")
 
-    def _check_instance(self, kind: type, obj: Any) -> Any:
+    def _check_instance(self, kind: type) -> None:
         """Refuse instances whose own pickling hooks may hide state from change detection."""
         for base in kind.__mro__:
             if base.__module__ != MAIN or isinstance(base, enum.EnumMeta):
@@ -349,18 +354,11 @@ class StatePickler(pickle.Pickler):
             if "__del__" in base.__dict__:
                 raise NotStorable(f"{kind.__qualname__} has a finaliser, which a copy would run")
             for hook in _HOOKS:
-                code = getattr(base.__dict__.get(hook), "__code__", None)
-                if code is not None and not code.co_filename.startswith(LIBRARY_FILES):
+                found = base.__dict__.get(hook)
+                if getattr(found, "__globals__", None) is self.scope.namespace:
                     raise NotStorable(f"{kind.__qualname__} pickles itself in its own way")
-        if "__slotnames__" not in kind.__dict__:
+        if "__slotnames__" not in kind.__dict__ and kind not in self.marked[-1:]:
             self.marked.append(kind)
-        if isinstance(kind, enum.EnumMeta):
-            return (
-                (getattr, (kind, obj._name_)) if obj._name_ in kind.__members__ else NotImplemented
-            )
-        if runs_code_when_loaded(kind):
-            return reduce_instance(kind, obj)
-        return self._as_pickle_does(kind)
 
     def _reduce_module(self, module: types.ModuleType) -> Any:
         if sys.modules.get(module.__name__) is not module or module.__name__ == MAIN:
@@ -453,27 +451,3 @@ def merge_uses(
 
 def _cached_property_state(obj: Any) -> dict[str, Any]:
     return {key: value for key, value in vars(obj).items() if key != "lock"}
-
-
-_references: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-
-
-def _by_reference(obj: Any) -> bool:
-    """Whether importing `__module__` and following `__qualname__` leads to `obj` itself."""
-    try:
-        known = _references.get(obj)
-    except Exception:  # a metaclass that hashes and compares its classes in its own way
-        known = None
-    if known is not None:
-        return known
-    found: Any = sys.modules.get(obj.__module__ or "")
-    try:
-        for part in obj.__qualname__.split("."):
-            found = getattr(found, part)
-    except Exception:
-        found = None
-    answer = found is obj
-    if answer and obj.__module__ != MAIN:
-        with contextlib.suppress(Exception):
-            _references[obj] = True
-    return answer and obj.__module__ != MAIN
