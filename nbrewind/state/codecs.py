@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
 from nbrewind.state.iterators import BUILT_IN, OF_ITERTOOLS
+from nbrewind.state.views import VIEWS
 
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
@@ -30,6 +31,10 @@ _EXACT: dict[str, str] = {
     "torch.storage.UntypedStorage": "nbrewind.state.tensors:reduce_storage",
     "pandas.core.internals.managers.BlockManager": "nbrewind.state.frames:reduce_manager",
     "pandas.core.internals.managers.SingleBlockManager": "nbrewind.state.frames:reduce_manager",
+    "typing.TypeVar": "nbrewind.state.typing_objects:reduce_type_variable",
+    "typing.NewType": "nbrewind.state.typing_objects:reduce_new_type",
+    "builtins.mappingproxy": "nbrewind.state.views:reduce_proxy",
+    **{f"builtins.{name}": "nbrewind.state.views:reduce_view" for name in VIEWS},
     "_thread.lock": "nbrewind.state.locks:reduce_lock",
     "_thread.RLock": "nbrewind.state.locks:reduce_lock",
     "_struct.Struct": "nbrewind.state.library_objects:reduce_struct",

@@ -61,7 +61,9 @@ def reduce_cached(pickler: StatePickler, cached: Any) -> Any:
         raise NotStorable("a function with a filled cache cannot be stored")
     limits = cached.cache_parameters()
     wrapped = cached.__wrapped__
-    args = (wrapped, limits["maxsize"], limits["typed"])
+    # `@lru_cache` and `@lru_cache()` leave different traces in the name of this function.
+    is_bare = "decorating_function" not in cached.cache_parameters.__qualname__
+    args = (wrapped, limits["maxsize"], limits["typed"], is_bare)
     attributes = {
         k: v for k, v in vars(cached).items() if k not in ("__wrapped__", "cache_parameters")
     }
@@ -80,9 +82,11 @@ def cache_state(cached: Any) -> tuple[int, int, int]:
     return info.hits, info.misses, info.currsize
 
 
-def make_cached(function: Any, maxsize: int | None, typed: bool) -> Any:
+def make_cached(function: Any, maxsize: int | None, typed: bool, is_bare: bool) -> Any:
     """A function with an empty cache."""
-    return functools.lru_cache(maxsize, typed)(function)
+    return (
+        functools.lru_cache(function) if is_bare else functools.lru_cache(maxsize, typed)(function)
+    )
 
 
 def set_attributes(wrapper: Any, attributes: dict[str, Any]) -> None:

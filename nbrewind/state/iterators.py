@@ -38,4 +38,18 @@ def reduce_iterator(pickler: StatePickler, iterator: Any) -> Any:
     reduced = iterator.__reduce__()
     if reduced[0] not in (iter, reversed, kind):
         raise NotStorable(f"a live {kind.__qualname__} cannot be stored")
+    if len(reduced) == 2 and len(reduced[1]) == 1 and _is_empty(reduced[1][0]):
+        return make_exhausted, reduced[1]
     return reduced
+
+
+def make_exhausted(empty: Any) -> Any:
+    """An iterator that has found nothing more: it stays at its end, whatever is added."""
+    iterator = iter(empty)
+    next(iterator, None)
+    return iterator
+
+
+def _is_empty(iterated: Any) -> bool:
+    """Whether this is what Python puts for the sequence that an iterator has let go of."""
+    return type(iterated) in (list, tuple, str, bytes, bytearray) and not iterated
