@@ -979,8 +979,7 @@ a.id, b.id
 C().id
 """,
         {1: ("a = C()", "a = C(); a = C()")},
-        runs=[0, 1, 2, 3, 4],
-        needs=[0, 1, 2, 3],
+        runs=[1, 2, 3, 4],
     ),
     Shape(
         "a class with a cached method and a lock",
@@ -1003,8 +1002,8 @@ d.n
 c.slow(), d.slow()
 """,
         {3: ("d.n", "d.n + 1")},
-        runs=[0, 2, 3],
-        needs=[0, 2],
+        runs=[2, 3],
+        needs=[2],
     ),
 ]
 """Classes, their instances, and what may stand in them."""
