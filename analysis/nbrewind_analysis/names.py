@@ -14,6 +14,7 @@ from nbrewind_analysis.flow import Flow
 from nbrewind_analysis.mentions import Mentions, mentions
 from nbrewind_analysis.paths import BOUND, GONE
 from nbrewind_analysis.seeding import first_calls
+from nbrewind_analysis.setting_calls import SettingCall, setting_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class CellNames:
     """Modules imported anywhere, dotted; `from a import b` gives `a` and `a.b`."""
     attribute_stores: frozenset[tuple[str, str]] = frozenset()
     """Root name and attribute path of assignments to attributes and items."""
+    setting_calls: frozenset[SettingCall] = frozenset()
+    """Calls anywhere whose names say that they set something."""
     first_calls: tuple[str, ...] = ()
     """Calls with constant arguments that run before any other call of the cell."""
     strings: frozenset[str] = frozenset()
@@ -102,6 +105,7 @@ def cell_names(
         calls=found.calls,
         imports=frozenset(seen.imports),
         attribute_stores=frozenset(found.attribute_stores),
+        setting_calls=setting_calls(tree),
         first_calls=first_calls(tree),
         strings=frozenset(seen.strings),
         dynamic=found.dynamic or seen.main_module,

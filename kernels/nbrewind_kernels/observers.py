@@ -35,6 +35,7 @@ from nbrewind.state.places import Places
 from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
 from nbrewind_analysis.cells import Cell
+from nbrewind_analysis.setting_calls import SettingCall
 from nbrewind_analysis.surroundings import is_importable
 from nbrewind_analysis.table import Closure
 from nbrewind_analysis.validity import PATCH, START
@@ -77,6 +78,10 @@ class Observed:
             if is_patchable(namespace.get(root))
             and not f"{_owner_name(namespace[root])}.{path}".startswith(_PROVIDED)
         ]
+        for call in sorted(cell.names.setting_calls, key=lambda call: call.dotted):
+            function = _called(call, namespace)
+            if function and is_patchable(sys.modules.get(function.split(".")[0])):
+                patches.append(f"{PATCH}{function}")
         others = tuple(dict.fromkeys((*self.effects.others, *changed, *patches)))
         return msgspec.structs.replace(self.effects, others=others)
 
@@ -157,9 +162,7 @@ class Observers:
 
     def tidy(self, uses: Uses) -> Uses:
         """Module names as records keep them: local ones whole, others by their package."""
-        modules = {
-            name if self.modules.is_local(name) else name.split(".")[0] for name in uses.modules
-        }
+        modules = {name if self.modules.is_local(name) else _package(name) for name in uses.modules}
         return msgspec.structs.replace(uses, modules=tuple(sorted(modules)))
 
     def accesses(
@@ -182,19 +185,15 @@ class Observers:
         reached = set(closure.modules) | set(cell.names.imports)
         for uses in made:
             reached.update(uses.modules)
-        packages = {name.split(".")[0] for name in reached} - _PURE
+        packages = {_package(name) for name in reached} - _PURE
         attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
         attributes.update(_MAGICS[text] for text in cell.names.strings & _MAGICS.keys())
-        touchable = {name.split(".")[0] for name in reached} | {BUILTINS}
         local = (*self.modules.reach(reached), *_not_there(cell.names.imports))
-        touchable.update(module.name for module in local)
         return Accesses(
             tuple(self._ambient(cell, packages, attributes, observed, namespace)),
             tuple(observed.files),
             local,
-            tuple(
-                sorted({n.split(".")[0] for n in reached} | {m.name for m in local} | {BUILTINS})
-            ),
+            tuple(sorted({_package(n) for n in reached} | {m.name for m in local} | {BUILTINS})),
             environment(packages),
             reads_clock(cell.code, reached, closure.attributes | cell.names.attributes)
             or any(is_clock(namespace.get(name)) for name in closure.names),
@@ -295,6 +294,15 @@ _PROVIDED = (
 )
 """Attributes that are ambient state with a provider: setting one is no patch."""
 
+_PROVIDED_PACKAGES = frozenset(
+    {"numpy", "pandas", "matplotlib", "seaborn", "torch", "sklearn", "decimal", "locale"}
+    | {"warnings", "random", "logging", "IPython", "os.environ"}
+)
+"""Packages whose settings have a provider, or are a place."""
+
+_PLAIN = (type(None), int, float, str, bytes, tuple, dict, type, types.FunctionType)
+"""What is handed to a function that sets something in its library, not in what it is handed."""
+
 _MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcwd"}
 """What magics consult, by their name."""
 
@@ -307,6 +315,13 @@ SHELL = "IPython"
 
 _DISPLAY = frozenset({"ipython:formatters", "ipython:settings"})
 _MAGIC_CALL = re.compile(r"get_ipython\(\)\.run_line_magic\(.*\)")
+
+
+def _package(module: str) -> str:
+    """The package of a module; of `_socket`, which only implements it, `socket`."""
+    top = module.split(".")[0]
+    public = top.removeprefix("_")
+    return public if public in sys.stdlib_module_names else top
 
 
 def _not_there(imports: Iterable[str]) -> list[ModuleRead]:
@@ -333,6 +348,28 @@ def _is(namespace: dict[str, Any], dotted: str, module: str, function: str) -> b
     for part in path:
         found = getattr(found, part, None)
     return wanted is not None and found == wanted
+
+
+def _called(call: SettingCall, namespace: dict[str, Any]) -> str:
+    """The dotted name of a library's function that a cell called; empty if it is none.
+
+    Settings with a provider are ambient state, and what is set in an object of the
+    notebook is that object's.
+    """
+    root, *path = call.dotted.split(".")
+    value = namespace.get(root)
+    if not path and callable(value):
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    elif isinstance(value, types.ModuleType | type):
+        name = ".".join([_owner_name(value), *path])
+    else:
+        return ""
+    package = _package(name)
+    name = ".".join([package, *name.split(".")[1:]])
+    if package in (MAIN, "", "None", "builtins", *_PROVIDED_PACKAGES) or package in _PURE:
+        return ""
+    subject = namespace.get(call.subject)
+    return name if isinstance(subject, _PLAIN) else ""
 
 
 def _owner_name(value: Any) -> str:

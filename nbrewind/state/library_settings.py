@@ -144,6 +144,7 @@ class TorchSettings(Setting):
         | {"is_grad_enabled", "set_grad_enabled", "use_deterministic_algorithms"}
         | {"are_deterministic_algorithms_enabled", "deterministic", "benchmark", "allow_tf32"}
         | {"set_float32_matmul_precision", "get_float32_matmul_precision", "set_printoptions"}
+        | {"get_num_threads", "set_num_threads"}
     )
 
     def read(self) -> Table:
@@ -161,6 +162,7 @@ class TorchSettings(Setting):
             "cudnn.deterministic": cudnn.deterministic,
             "cudnn.benchmark": cudnn.benchmark,
             "cudnn.enabled": cudnn.enabled,
+            "threads": torch.get_num_threads(),
             "print": tuple(sorted(vars(printing).items())),
         }
 
@@ -179,6 +181,8 @@ class TorchSettings(Setting):
         for field in ("deterministic", "benchmark", "enabled"):
             if now[f"cudnn.{field}"] != values[f"cudnn.{field}"]:
                 setattr(torch.backends.cudnn, field, values[f"cudnn.{field}"])
+        if now["threads"] != values["threads"]:
+            torch.set_num_threads(values["threads"])
         vars(torch._tensor_str.PRINT_OPTS).update(values["print"])
 
 

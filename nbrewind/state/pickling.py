@@ -291,6 +291,9 @@ class StatePickler(pickle.Pickler):
             return reduce_code(self, obj)
         if kind is types.ModuleType:
             return self._reduce_module(obj)
+        if kind is types.BuiltinFunctionType:
+            self.modules.add(obj.__module__ or "")
+            return NotImplemented
         if kind is functools.cached_property:
             return functools.cached_property, (obj.func,), _cached_property_state(obj)
         if kind.__module__ == MAIN and runs_code_when_loaded(kind):

@@ -39,6 +39,14 @@ class MemoryStore(Store):
         self.committed: list[RefBody] = []
         self._lock = threading.Lock()
 
+    def take_over(
+        self, objects: dict[ObjectId, tuple[Kind, bytes]], committed: list[RefBody]
+    ) -> None:
+        """Hold what a store in another process holds, with threads of this one."""
+        self.objects, self.committed = objects, committed
+        self.hasher = LeafHasher()
+        self._lock = threading.Lock()
+
     def begin(self) -> MemoryWriter:
         """See `Store.begin`."""
         if self.read_only:

@@ -20,6 +20,7 @@ from typing import Any
 from nbrewind.model.records import OutputMessage
 from nbrewind.model.reports import CellReport
 from nbrewind.store.abc import Store
+from nbrewind.testing.forking import in_a_fork
 from nbrewind.testing.memory_store import MemoryStore
 from nbrewind.testing.plain_shell import PlainShell
 from nbrewind.testing.process import Process
@@ -178,6 +179,7 @@ def compare(
     planned: bool = True,
     files: Mapping[str, str] | None = None,
     edited_files: Mapping[str, str] | None = None,
+    forked: bool = False,
 ) -> Run:
     """Audit `before`, replay `after` twice, and check each against a run without NBRewind.
 
@@ -191,6 +193,8 @@ def compare(
         planned: whether the replay is told all cells in advance.
         files: what the folder contains before the audit.
         edited_files: files written anew between audit and replay.
+        forked: every run has a process of its own. Needed where a notebook changes what
+            `Process` does not keep apart, such as options of libraries.
 
     Returns:
         The first replay.
@@ -203,10 +207,12 @@ def compare(
     folder.mkdir(exist_ok=True)
     try:
         _write(folder, files)
-        checked(before, "audit", store, folder)
+        checked(before, "audit", store, folder, forked=forked)
         _write(folder, edited_files)
-        replayed = checked(after, "replay", store, folder, planned=planned)
-        checked(after, "replay", store, folder, planned=planned, what="second replay")
+        replayed = checked(after, "replay", store, folder, planned=planned, forked=forked)
+        checked(
+            after, "replay", store, folder, planned=planned, what="second replay", forked=forked
+        )
     finally:
         _empty(folder)
     return replayed
@@ -215,11 +221,12 @@ def compare(
 def checked(
     cells: Sequence[str],
     mode: Mode,
-    store: Store,
+    store: MemoryStore,
     folder: Path,
     *,
     planned: bool = True,
     what: str = "",
+    forked: bool = False,
 ) -> Run:
     """Run cells under an engine, and beside it without one; returns the engine's run.
 
@@ -229,12 +236,24 @@ def checked(
     copy = folder.with_name(f"{folder.name}-plain")
     shutil.copytree(folder, copy, dirs_exist_ok=True)
     try:
-        plain = run_plainly(cells, copy)
+        plain = in_a_fork(lambda: run_plainly(cells, copy)) if forked else run_plainly(cells, copy)
     finally:
         _empty(copy)
-    run = run_with_engine(cells, mode, store, folder, planned=planned)
+    if forked:
+        run, contents = in_a_fork(lambda: _run_and_tell(cells, mode, store, folder, planned))
+        store.take_over(*contents)
+    else:
+        run = run_with_engine(cells, mode, store, folder, planned=planned)
     check(run, plain, what or mode)
     return run
+
+
+def _run_and_tell(
+    cells: Sequence[str], mode: Mode, store: MemoryStore, folder: Path, planned: bool
+) -> tuple[Run, Any]:
+    store.take_over(store.objects, store.committed)
+    run = run_with_engine(cells, mode, store, folder, planned=planned)
+    return run, (store.objects, store.committed)
 
 
 def check(run: Run, plain: Run, what: str) -> None:
