@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from nbrewind.state.evaluators import MAIN_MODULE
+from nbrewind.state.file_modes import modes_of
 from nbrewind_analysis.interactive import RAW_TEXT_ATTRIBUTES, RAW_TEXT_NAMES
 
 _IMPORTERS = frozenset({"import_module", "__import__", "reload", "importorskip"})
@@ -19,6 +20,8 @@ class Mentions:
     attributes: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
     strings: set[str] = field(default_factory=set)
+    modes: set[str] = field(default_factory=set)
+    """Texts that calls may be given as the mode of opening a file."""
     raw_text: bool = False
     """It uses functions that show source text."""
     main_module: bool = False
@@ -29,6 +32,7 @@ class Mentions:
         self.attributes |= other.attributes
         self.imports |= other.imports
         self.strings |= other.strings
+        self.modes |= other.modes
         self.raw_text |= other.raw_text
         self.main_module |= other.main_module
 
@@ -87,6 +91,7 @@ def _call(node: ast.Call, seen: Mentions) -> None:
         for arg in node.args
         if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
     ]
+    seen.modes.update(modes_of(node))
     if name in _IMPORTERS:
         seen.imports.update(texts[:1])
     elif name in _ATTRIBUTE_CALLS:

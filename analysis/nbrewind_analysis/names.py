@@ -55,6 +55,8 @@ class CellNames:
     """Calls with constant arguments that run before any other call of the cell."""
     strings: frozenset[str] = frozenset()
     """Texts in the cell, docstrings left out."""
+    modes: frozenset[str] = frozenset()
+    """Texts among them that calls may be given as the mode of opening a file."""
     dynamic: bool = False
     """It may read or write any global."""
     star_import: bool = False
@@ -108,6 +110,7 @@ def cell_names(
         setting_calls=setting_calls(tree),
         first_calls=first_calls(tree),
         strings=frozenset(seen.strings),
+        modes=frozenset(seen.modes),
         dynamic=found.dynamic or seen.main_module,
         star_import=found.star_import,
         raw_text=found.raw_text or seen.raw_text,

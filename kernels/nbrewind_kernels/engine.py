@@ -9,6 +9,7 @@ committing records, `remaking` for values that are not stored.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from functools import partial
@@ -21,6 +22,7 @@ from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
 from nbrewind.model.records import (
+    FLAGS,
     ExecutionRecord,
     Group,
     Writes,
@@ -29,12 +31,13 @@ from nbrewind.model.records import (
     plain_name,
 )
 from nbrewind.model.reports import Action, CellReport
+from nbrewind.state.named_paths import Named, named
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
 from nbrewind_analysis.cells import Cell, analyse_cell
 from nbrewind_analysis.choice import CellHint, Choice, choose
 from nbrewind_analysis.forecast import PlannedCell, must_run
-from nbrewind_analysis.reach import reach
+from nbrewind_analysis.reach import Reach, reach
 from nbrewind_analysis.surroundings import DiskSurroundings
 from nbrewind_analysis.validity import EnvironmentPolicy, Situation
 from nbrewind_kernels.drafts import RunningCell, draft_record, touch_of
@@ -261,9 +264,9 @@ class Engine:
             reads=shown(record.reads.versions),
             writes=shown(record.writes.written),
             notes=[
-                f"{flag}: the recorded run was not repeated"
+                f"{flag}: the recorded run {FLAGS[flag]}, and was not repeated"
                 for flag in record.flags
-                if flag in ("network", "clock")
+                if flag in ("network", "clock", "process")
             ],
             record=entry.id.hex(),
             seconds=time.perf_counter() - started,
@@ -316,10 +319,22 @@ class Engine:
         self.hidden = self.shell.hidden_names()
         registries = dict(self.shell.registries())
         self.observers.begin(
-            thorough=bool(cell.names.calls and (reached.closure.modules or cell.names.imports))
+            thorough=bool(cell.names.calls and (reached.closure.modules or cell.names.imports)),
+            named=self._named(cell, reached),
         )
         self.live.places.begin(reached.names)
         return RunningCell(cell, hint, reached, report, registries, started)
+
+    def _named(self, cell: Cell, reached: Reach) -> Named:
+        """The paths that a cell, and what it can reach, names."""
+        values = [
+            self.live.value(name)
+            for name in reached.names
+            if not is_place_name(name) and self.live.is_loaded(name)
+        ]
+        names = cell.names
+        words = names.attributes | names.reads
+        return named(names.strings, names.modes, words, values, os.getcwd())
 
     def _finish(self, running: RunningCell, outcome: CellOutcome) -> CellReport:
         seconds = time.perf_counter() - running.clock

@@ -31,6 +31,7 @@ from nbrewind.state.entities import MAIN
 from nbrewind.state.environment import environment
 from nbrewind.state.files import FileTracker
 from nbrewind.state.modules import LocalModules
+from nbrewind.state.named_paths import Named
 from nbrewind.state.places import Places
 from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
@@ -115,13 +116,13 @@ class Observers:
         """Ambient state that a cell, run or reused, has moved."""
         self._cpu = 0.0
 
-    def begin(self, *, thorough: bool) -> None:
-        """A cell is about to run."""
+    def begin(self, *, thorough: bool, named: Named) -> None:
+        """A cell is about to run that names these paths."""
         self._forgive_moves_outside_cells()
         self._before = self.ambient.begin()
         self.leftovers.begin()
         self.effects.begin(thorough)
-        self.files.begin()
+        self.files.begin(named)
         self._cpu = time.process_time()
 
     def end(self) -> Observed:
@@ -159,6 +160,7 @@ class Observers:
         """End the session."""
         self.effects.close()
         self.ambient.close()
+        self.files.close()
 
     def tidy(self, uses: Uses) -> Uses:
         """Module names as records keep them: local ones whole, others by their package."""
@@ -276,7 +278,9 @@ class Observers:
                     yield AmbientAccess(name, before)
             elif move is not None:
                 yield AmbientAccess(name, before, move.after, move.state)
-            elif _consults(provider, packages, attributes):
+            elif _consults(provider, packages, attributes) or (
+                name in _INHERITED and not observed.flags.isdisjoint(_PROCESS_FLAGS)
+            ):
                 yield AmbientAccess(name, before)
 
 
@@ -306,6 +310,10 @@ _PLAIN = (type(None), int, float, str, bytes, tuple, dict, type, types.FunctionT
 _MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcwd"}
 """What magics consult, by their name."""
 
+
+_PROCESS_FLAGS = frozenset({"process", "subprocess"})
+_INHERITED = frozenset({"cwd", "environ"})
+"""What child processes take over."""
 
 BUILTINS = "builtins"
 """Names that no other place has come from there: every cell may depend on it."""

@@ -67,8 +67,8 @@ def _magic(thing: Any) -> object:
     if isinstance(thing, MagicAlias):
         return thing.magic_name, thing.magic_params
     owner = thing.__self__ if isinstance(thing, MethodType) else thing
-    if isinstance(thing, FunctionType):
-        return id(thing)
+    if isinstance(thing, FunctionType):  # `%%bash` and its like are such
+        return 0 if _comes_by_import(thing) else id(thing)
     return 0 if type(owner).__module__.startswith(_BY_IMPORT) else _identity(thing)
 
 

@@ -255,7 +255,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 FLAGS: dict[str, str] = {
     "stdin": "asked for input",
-    "subprocess": "started a process whose files were not followed",
+    "process": "started a process; its files in the folder and those it named were followed",
+    "subprocess": "started a process that could not be followed",
     "network": "used the network",
     "external-write": "wrote a file outside the notebook's folder",
     "widgets": "opened a widget or another comm",

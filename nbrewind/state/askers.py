@@ -38,6 +38,9 @@ _LINKS = frozenset({"realpath", "_joinrealpath", "samefile", "ismount", "resolve
 _CONTENT = frozenset(
     {"getsize", "getmtime", "getatime", "getctime", "stat", "lstat", "owner", "group"}
 )
+_FOLDER = frozenset({"isdir", "is_dir"})
+_FOLDER_SEEKERS = frozenset({("polars", "normalize_filepath")})
+"""Functions of libraries that refuse a folder and take no interest in a file."""
 _ANNOUNCED = frozenset({"makedirs", "renames", "mkdir", "touch", "rename", "replace", "unlink"})
 """Functions that check on the way to something that has an event of its own."""
 
@@ -60,7 +63,7 @@ class Asker:
     """The code on whose behalf a check is made."""
 
     how: How
-    """`How.CHECK` if existence is all that counts, else `How.STAT`."""
+    """`CHECK` or `CHECK_FOLDER` if existence is all that counts, else `STAT`."""
     file: str
     """Where the code is from."""
 
@@ -83,6 +86,7 @@ def asker(frame: FrameType | None, event: str) -> Asker | None:
         elif code.co_filename in _PATHS:
             # The outermost of these functions is the one that was called.
             how = How.STAT if code.co_name in _CONTENT else How.CHECK
+            how = How.CHECK_FOLDER if code.co_name in _FOLDER else how
         else:
             break
         if code.co_name in _LINKS or code.co_name in _ANNOUNCED:
@@ -91,4 +95,6 @@ def asker(frame: FrameType | None, event: str) -> Asker | None:
     if frame is None:
         return None
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if (package, frame.f_code.co_name) in _FOLDER_SEEKERS:
+        how = How.CHECK_FOLDER
     return None if package in _TOOLING else Asker(how, frame.f_code.co_filename)

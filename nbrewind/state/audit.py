@@ -7,6 +7,7 @@ no listener for an event it is one dictionary look-up.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -102,3 +103,12 @@ def tell(listeners: tuple[Listener, ...], event: str, args: tuple[Any, ...]) -> 
             log.warning("observing %s failed", event, exc_info=True)
     finally:
         _quiet.on = False
+
+
+def _fall_silent() -> None:
+    """A forked child has its own copy of all listeners, which nobody ever asks."""
+    _listeners.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fall_silent)

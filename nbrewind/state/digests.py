@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from blake3 import blake3
 
 from nbrewind.model.versions import ABSENT, PRESENT, Version, content_version
+from nbrewind.state import digest_cache
 from nbrewind.state.audit import unheard
+from nbrewind.state.digest_cache import Key
 
 _BLOCK = 1 << 20
 _PARALLEL = 8 << 20
@@ -20,8 +22,7 @@ _CACHE_SIZE = 4096
 
 _UNLISTED = frozenset({".nbrewind", ".ipynb_checkpoints", "__pycache__"})
 
-_Key = tuple[str, int, int, int]
-_cache: OrderedDict[_Key, Version] = OrderedDict()
+_cache: OrderedDict[Key, Version] = OrderedDict()
 
 
 def digest_file(path: str) -> Version:
@@ -31,6 +32,15 @@ def digest_file(path: str) -> Version:
         The version; `absent` if there is no such file; `present` for what has no
         content of its own (a pipe, a device) or may not be read.
     """
+    return _version(path) or PRESENT
+
+
+def cheap_digest(path: str, limit: int) -> Version | None:
+    """As `digest_file`; None if more than `limit` bytes would have to be read."""
+    return _version(path, limit)
+
+
+def _version(path: str, limit: int | None = None) -> Version | None:
     with unheard():
         try:
             status = os.stat(path)
@@ -40,22 +50,35 @@ def digest_file(path: str) -> Version:
             return PRESENT
         if not stat.S_ISREG(status.st_mode):
             return PRESENT
-        key = (path, status.st_size, status.st_mtime_ns, status.st_ino)
+        # The time of the last change of anything shows writers that set the other one back.
+        key = (
+            *(status.st_dev, status.st_ino, status.st_size),
+            *(status.st_mtime_ns, status.st_ctime_ns),
+        )
         known = _cache.get(key)
+        if known is None and status.st_size >= digest_cache.LARGE:
+            known = digest_cache.get(key)
         if known is not None:
+            _cache[key] = known
             _cache.move_to_end(key)
             return known
+        if limit is not None and status.st_size > limit:
+            return None
         try:
             version = _digest(path, status.st_size)
+            after = os.stat(path)
         except FileNotFoundError:
             return ABSENT
         except OSError:
             return PRESENT
-        # A file written within the clock's grain of now may change again unseen.
-        if time.time_ns() - status.st_mtime_ns > _RACY_NS:
+        # A file touched within the clock's grain of now may change again unseen.
+        steady = (after.st_mtime_ns, after.st_size) == (status.st_mtime_ns, status.st_size)
+        if steady and time.time_ns() - max(key[-2:]) > _RACY_NS:
             _cache[key] = version
             if len(_cache) > _CACHE_SIZE:
                 _cache.popitem(last=False)
+            if status.st_size >= digest_cache.LARGE:
+                digest_cache.put(key, version)
         return version
 
 

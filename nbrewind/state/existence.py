@@ -136,3 +136,14 @@ def _heard(event: str, original: Any) -> type:
         return failure
 
     return type("check", (), {"__new__": check, "__init__": property(methodcaller("fail"))})
+
+
+def _fall_silent() -> None:
+    """A forked child has its own copy of all listeners, which nobody ever asks."""
+    global _listeners
+    _listeners = ()
+    _switch()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fall_silent)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import importlib
 import os
+import pathlib
 import pkgutil
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
+from nbrewind.state.command_lines import Told
+
 _FLAGS = {
-    "subprocess.Popen": "subprocess",
-    "os.system": "subprocess",
-    "os.posix_spawn": "subprocess",
-    "os.spawn": "subprocess",
-    "os.exec": "subprocess",
-    "os.fork": "subprocess",
-    "os.forkpty": "subprocess",
-    "os.startfile": "subprocess",
-    "pty.spawn": "subprocess",
+    "subprocess.Popen": "process",
+    "os.system": "process",
+    "os.posix_spawn": "process",
+    "os.spawn": "process",
+    "os.exec": "process",
+    "os.fork": "process",
+    "os.forkpty": "process",
+    "os.startfile": "process",
+    "pty.spawn": "process",
     "socket.connect": "network",
     "socket.sendto": "network",
     "socket.sendmsg": "network",
@@ -84,10 +87,16 @@ class How(Enum):
     """It is renamed to `target`."""
     MODE = auto()
     """Its permission bits change."""
+    ENSURE_FOLDER = auto()
+    """It is made unless it is there."""
+    ENSURE_GONE = auto()
+    """It is removed if it is there."""
     LINK = auto()
     """A symbolic link to `target` is made at the path."""
     CHECK = auto()
     """It is looked for; only whether it is there counts."""
+    CHECK_FOLDER = auto()
+    """It is looked for as a folder: a file is as good as nothing."""
     STAT = auto()
     """Its size or times are looked at; for a folder, as for a check, whether it is there."""
 
@@ -125,18 +134,69 @@ def is_tooling(event: str, frame: FrameType | None) -> bool:
     return False
 
 
-def flag_of(event: str, args: tuple[Any, ...], frame: FrameType | None) -> str | None:
-    """The flag that an event raises for the run, if any."""
+def flag_of(event: str, args: tuple[Any, ...]) -> str | None:
+    """The flag that an event raises for the run, if any: `process` or `network`."""
     flag = _FLAGS.get(event)
-    if flag == "network":
-        return flag if _is_network(event, args) else None
-    if event == "subprocess.Popen" and _is_probe(args):
-        return None
-    return flag
+    return None if flag == "network" and not _is_network(event, args) else flag
 
 
-def touches(event: str, args: tuple[Any, ...]) -> Iterator[Touch]:
-    """What an event does to paths."""
+def is_probe(event: str, args: tuple[Any, ...]) -> bool:
+    """Whether a process only asks about the machine: libraries start such on their own."""
+    return event == "subprocess.Popen" and _asks_about_machine(args[1])
+
+
+def tell_command(
+    told: Told, event: str, args: tuple[Any, ...], frame: FrameType | None, texts: Iterable[str]
+) -> bool:
+    """Add what the start of a process says of itself to what is told.
+
+    Args:
+        told: What is known of the run's programs.
+        event: The event by which it was announced.
+        args: The event's arguments.
+        frame: What started it.
+        texts: Texts that a script may be, if it comes through standard input.
+
+    Returns:
+        Whether it is another program; if not, the notebook's own code goes on in the child.
+    """
+    folder = os.getcwd()
+    scripts = [text for text in texts if "\n" in text]
+    if event == "subprocess.Popen":
+        _, command, cwd, *_ = args
+        if cwd is not None:
+            folder = os.path.join(folder, os.fsdecode(cwd))
+        told.argv(_words(command), folder, scripts)
+    elif event == "os.system":
+        told.shell(os.fsdecode(args[0]), folder)
+    elif event in ("os.posix_spawn", "os.exec"):
+        told.argv(_words(args[1]), folder, scripts)
+    elif event == "os.spawn":
+        told.argv(_words(args[2]), folder, scripts)
+    elif event == "os.forkpty" and (words := _in_terminal(frame)):
+        told.argv(words, folder, scripts)
+    else:
+        return False
+    return True
+
+
+def _words(command: Any) -> list[str]:
+    words = [command] if isinstance(command, str | bytes | os.PathLike) else list(command or ())
+    return [os.fsdecode(word) for word in words]
+
+
+def _in_terminal(frame: FrameType | None) -> list[str]:
+    """What is about to run in a terminal of its own, by `pexpect`: `!command` does it so."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "spawn" and "ptyprocess" in code.co_filename:
+            return _words(frame.f_locals.get("argv"))
+        frame = frame.f_back
+    return []
+
+
+def touches(event: str, args: tuple[Any, ...], frame: FrameType | None = None) -> Iterator[Touch]:
+    """What an event does to paths; `frame` is what does it."""
     if event == "open":
         yield from _opened(*args)
     elif event in ("os.listdir", "os.scandir"):
@@ -153,7 +213,7 @@ def touches(event: str, args: tuple[Any, ...]) -> Iterator[Touch]:
         folder = args[-1] if event != "os.truncate" and len(args) > 1 else None
         path = absolute(args[0], folder)
         if path:
-            yield Touch(_ONE_PATH[event], path)
+            yield Touch(_indifferent(event, frame) or _ONE_PATH[event], path)
 
 
 _ONE_PATH = {
@@ -164,6 +224,22 @@ _ONE_PATH = {
     "os.chmod": How.MODE,
     "shutil.rmtree": How.REMOVE_TREE,
 }
+
+
+_INDIFFERENT = {
+    ("os.mkdir", "makedirs"): ("exist_ok", How.ENSURE_FOLDER),
+    ("os.mkdir", "mkdir"): ("exist_ok", How.ENSURE_FOLDER),
+    ("os.remove", "unlink"): ("missing_ok", How.ENSURE_GONE),
+}
+_INDIFFERENT_FILES = (os.makedirs.__code__.co_filename, pathlib.Path.mkdir.__code__.co_filename)
+
+
+def _indifferent(event: str, frame: FrameType | None) -> How | None:
+    """How a function does it that comes to the same whether or not something is there."""
+    if frame is None or frame.f_code.co_filename not in _INDIFFERENT_FILES:
+        return None
+    option, how = _INDIFFERENT.get((event, frame.f_code.co_name), ("", None))
+    return how if frame.f_locals.get(option) else None
 
 
 def _opened(raw: Any, mode: str | None, flags: int) -> Iterator[Touch]:
@@ -238,13 +314,10 @@ def _is_network(event: str, args: tuple[Any, ...]) -> bool:
     return isinstance(address, tuple)  # AF_UNIX addresses are strings
 
 
-def _is_probe(args: tuple[Any, ...]) -> bool:
-    """Whether a process only asks about the machine: libraries start such on their own."""
-    command = args[1]
-    words = [command] if isinstance(command, str | bytes | os.PathLike) else list(command or ())
+def _asks_about_machine(command: Any) -> bool:
+    words = _words(command)
     if not words:
         return False
-    texts = [os.fsdecode(word) for word in words]
     # `ctypes.util.find_library` asks the compiler and the linker where a library is.
-    asks_linker = "-t" in texts[1:2] or "-Wl,-t" in texts
-    return os.path.basename(texts[0]) in _PROBES or asks_linker
+    asks_linker = "-t" in words[1:2] or "-Wl,-t" in words
+    return os.path.basename(words[0]) in _PROBES or asks_linker

@@ -33,6 +33,10 @@ class _Path:
     changed: bool = False
     removed: bool = False
     """The last change was its removal."""
+    ensured: bool = False
+    """The run made it a folder, or removed it, whatever was there."""
+    asked_if_folder: bool = False
+    """The run looked for a folder, and there was none."""
 
 
 class History:
@@ -57,6 +61,47 @@ class History:
             entry.read = before
             entry.changed = True
 
+    def changed_unseen(
+        self, path: str, before: Version | None, *, folder: bool, depends: bool
+    ) -> None:
+        """Report a change that was not announced.
+
+        Args:
+            path: What was changed.
+            before: What was there; None if that is not known.
+            folder: It is, or was, a folder.
+            depends: What was there before counts.
+        """
+        entry = self._paths.get(path)
+        if entry is None:
+            entry = self._paths[path] = _Path(before != ABSENT, folder, 0)
+        depends = depends or entry.wanted or entry.read is not None
+        if depends and entry.read in (None, PRESENT):
+            entry.read = before
+            self.untracked = self.untracked or before is None
+        entry.existed = before != ABSENT
+        entry.folder = entry.folder or folder
+        entry.changed = True
+
+    def is_changed(self, path: str) -> bool:
+        """Whether the run is known to have changed a path."""
+        entry = self._paths.get(path)
+        return entry is not None and entry.changed
+
+    def is_read(self, path: str) -> bool:
+        """Whether the run is known to depend on a path."""
+        entry = self._paths.get(path)
+        return entry is not None and (entry.wanted or entry.read is not None)
+
+    def is_listed_or_read(self, path: str) -> bool:
+        """Whether a path's content, or a folder's listing, is known to be read."""
+        entry = self._paths.get(path)
+        return entry is not None and entry.wanted
+
+    def paths(self) -> list[str]:
+        """All paths so far."""
+        return list(self._paths)
+
     def written_files(self) -> set[str]:
         """Files that the run may have changed."""
         return {p for p, e in self._paths.items() if e.changed and os.path.isfile(p)}
@@ -70,6 +115,13 @@ class History:
 
     def _access(self, path: str, entry: _Path) -> FileAccess:
         exists = os.path.lexists(path)
+        asked = entry.asked_if_folder and not entry.wanted and entry.read is None
+        if asked and not (entry.changed and exists):
+            # A file that the run wrote there would have been no folder either.
+            entry.read = PRESENT if entry.existed else ABSENT
+        if entry.ensured and exists == (entry.folder and os.path.isdir(path)):
+            there = PRESENT if exists else ABSENT
+            return FileAccess(path=path, read=entry.read, write=there, directory=entry.folder)
         if not entry.changed:
             if entry.read is None and not os.path.isdir(path):
                 entry.read = digest_file(path)
@@ -85,6 +137,8 @@ class History:
         if os.path.isdir(path):
             if entry.existed and entry.folder:
                 return FileAccess(path=path, read=entry.read)
+            if entry.asked_if_folder and entry.read is None:
+                entry.read = ABSENT
             return FileAccess(path=path, read=entry.read, write=PRESENT, directory=True)
         return self._written(path, entry)
 
@@ -100,7 +154,7 @@ class History:
     def _entry(self, path: str) -> _Path:
         entry = self._paths.get(path)
         if entry is None:
-            exists = os.path.lexists(path) and not self._is_in_new_folder(path)
+            exists = os.path.lexists(path) and not self.is_in_new_folder(path)
             folder = exists and os.path.isdir(path)
             entry = self._paths[path] = _Path(exists, folder, _mode(path) if exists else 0)
         return entry
@@ -124,7 +178,7 @@ class History:
             entry.wanted = True
 
     def _check(self, touch: Touch) -> None:
-        if touch.path not in self._paths and self._is_in_new_folder(touch.path):
+        if touch.path not in self._paths and self.is_in_new_folder(touch.path):
             return
         entry = self._entry(touch.path)
         if entry.wanted or entry.changed:
@@ -133,16 +187,24 @@ class History:
             entry.read = PRESENT if entry.existed else ABSENT
         entry.wanted = not entry.existed
 
+    def _check_folder(self, touch: Touch) -> None:
+        if touch.path not in self._paths and self.is_in_new_folder(touch.path):
+            return
+        if self._entry(touch.path).folder:
+            self._check(touch)
+        else:
+            self._entry(touch.path).asked_if_folder = True
+
     def _stat(self, touch: Touch) -> None:
         # Times cannot be put back, and would differ after every checkout: content decides.
-        if touch.path not in self._paths and self._is_in_new_folder(touch.path):
+        if touch.path not in self._paths and self.is_in_new_folder(touch.path):
             return
         if self._entry(touch.path).folder:
             self._check(touch)
         else:
             self._read(touch)
 
-    def _is_in_new_folder(self, path: str) -> bool:
+    def is_in_new_folder(self, path: str) -> bool:
         """Whether the run made the folder, so that it made all that is in it as well.
 
         Writers in C raise no events: what they put into a temporary folder would
@@ -260,6 +322,24 @@ class History:
                 self.untracked = True
                 return
 
+    def _ensure_folder(self, touch: Touch) -> None:
+        if os.path.lexists(touch.path) and not os.path.isdir(touch.path):
+            self._make_folder(touch)  # which fails
+            return
+        entry = self._entry(touch.path)
+        entry.folder = entry.ensured = True
+        if not os.path.lexists(touch.path):
+            self._change(touch.path, entry)
+
+    def _ensure_gone(self, touch: Touch) -> None:
+        if os.path.isdir(touch.path) and not os.path.islink(touch.path):
+            self._remove(touch)  # which fails
+            return
+        entry = self._entry(touch.path)
+        entry.ensured = True
+        self._change(touch.path, entry)
+        entry.removed = True
+
     def _mode_change(self, touch: Touch) -> None:
         entry = self._look(touch.path)
         if os.path.isfile(touch.path):
@@ -285,8 +365,11 @@ _NOTES = {
     How.REMOVE_TREE: History._remove_tree,
     How.MOVE: History._move,
     How.MODE: History._mode_change,
+    How.ENSURE_FOLDER: History._ensure_folder,
+    How.ENSURE_GONE: History._ensure_gone,
     How.LINK: History._link,
     How.CHECK: History._check,
+    How.CHECK_FOLDER: History._check_folder,
     How.STAT: History._stat,
 }
 

@@ -1,14 +1,15 @@
-"""Which files a run read and wrote, seen through Python's audit events.
+"""Which files a run read and wrote.
 
-`FileTracker` turns events into a `FileReport`. It sees what Python code opens, lists,
-makes, removes, renames and looks for. It is blind to readers written in C (HDF5,
-Parquet) and to child processes (it says that one was started).
+`FileTracker` turns what it is told into a `FileReport`. Python's audit events tell what
+Python code opens, lists, makes, removes and renames, stand-ins in `os` what it looks for;
+`FolderWatch` tells what readers in C (HDF5, Parquet) and child processes do besides.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +17,29 @@ from typing import Any
 
 from nbrewind.model.records import FileAccess
 from nbrewind.model.versions import Version
-from nbrewind.state import audit, existence
+from nbrewind.state import audit, existence, inotify
 from nbrewind.state.askers import asker
+from nbrewind.state.baseline import Baseline
+from nbrewind.state.children import Children
+from nbrewind.state.command_lines import Told
 from nbrewind.state.digests import digest_file
-from nbrewind.state.file_events import EVENTS, How, Touch, absolute, flag_of, is_tooling, touches
+from nbrewind.state.file_events import (
+    EVENTS,
+    How,
+    Touch,
+    absolute,
+    flag_of,
+    is_probe,
+    is_tooling,
+    tell_command,
+    touches,
+)
 from nbrewind.state.file_history import History
+from nbrewind.state.filesystems import is_remote
+from nbrewind.state.folder_watch import FolderWatch, Traffic
 from nbrewind.state.locations import inside, is_library_file, library_folders, machine_folders
+from nbrewind.state.named_paths import Named
+from nbrewind.state.unseen import Unseen, may_write_files
 
 _KERNEL_THREADS = (
     *("IOPub", "IOStream", "Heartbeat", "Control", "IPythonHistory", "HistorySaving"),
@@ -36,7 +54,7 @@ class FileReport:
     accesses: list[FileAccess] = field(default_factory=list)
     """One per path, in the order of first use; `content` is left to who stores it."""
     flags: set[str] = field(default_factory=set)
-    """`subprocess`, `network`, `external-write`, `untracked`: see `records.FLAGS`."""
+    """`process`, `subprocess`, `network`, `external-write`, `untracked`: see `records.FLAGS`."""
 
 
 def is_notebook_thread(name: str) -> bool:
@@ -74,22 +92,47 @@ class FileTracker:
         )
         self._excluded = frozenset(excluded)
         self._history: History | None = None
+        self._named = Named()
         self._flags: set[str] = set()
         self._thread = 0
         self._still_open: set[str] = set()
         self._open_before: dict[str, Version] = {}
         self._libraries: dict[str, bool] = {}
         self._checked: set[tuple[str, How, str]] = set()
+        self._explained: Counter[str] = Counter()
+        self._watch: FolderWatch | None = None
+        self._outside: set[str] = set()
+        """What is watched outside the folder: files, and folders with a separator at the end."""
+        self._children = Children()
+        self._baseline = Baseline()
+        self._told = Told()
+        self._starts = self._probes = 0
         # Not only in `begin`: restored values may refer to the functions.
         existence.install()
 
-    def begin(self) -> None:
-        """Start noting what happens."""
+    def begin(self, named: Named | None = None) -> None:
+        """Start noting what happens.
+
+        Args:
+            named: The paths that the code about to run names.
+        """
         self._history = History()
+        self._named = named or Named()
         self._flags = set()
         self._checked.clear()
+        self._explained.clear()
         self._thread = threading.get_ident()
-        self._open_before = {path: digest_file(path) for path in self._still_open}
+        self._baseline, self._told = Baseline(), Told()
+        self._starts = self._probes = 0
+        with audit.unheard():
+            if self._watch is None:
+                self._watch = FolderWatch(str(self._root), self._is_foreign)
+            self._open_before = {path: digest_file(path) for path in self._still_open}
+            for path, version in self._open_before.items():
+                self._baseline.learn(path, version)
+            self._expect(self._named.paths)
+            self._children.begin()
+            self._watch.begin()
         audit.listen(EVENTS, self._on_event)
         existence.listen(self._on_check)
 
@@ -101,29 +144,139 @@ class FileTracker:
         if history is None:
             return FileReport()
         with audit.unheard():
+            traffic, complete = self._watch.end() if self._watch is not None else ({}, False)
             for path, before in self._open_before.items():
                 history.changed_through_open_file(path, before)
-            accesses = [self._named(access) for access in history.accesses()]
+            used = self._add_unseen(history, traffic, complete)
+            accesses = [self._named_relative(access) for access in history.accesses()]
             if history.untracked:
                 self._flags.add("untracked")
             written = {access.path for access in accesses if access.write is not None}
             if any(self._is_outside(path) for path in written):
                 self._flags.add("external-write")
-            self._still_open = self._open_now({*history.written_files(), *self._still_open})
-        return FileReport(accesses, self._flags)
+            candidates = {*history.written_files(), *self._still_open, *used}
+            self._still_open = self._open_now(candidates)
+        return FileReport(accesses, self._judged_flags())
+
+    def close(self) -> None:
+        """End the session."""
+        if self._watch is not None:
+            self._watch.close()
+
+    # -- code in C and children ---------------------------------------------------------
+
+    def _expect(self, paths: Iterable[str]) -> None:
+        """Paths may be used by code that announces nothing: know them, and watch them."""
+        paths = [path for path in paths if not self._is_ignored(path)]
+        self._baseline.note(path for path in paths if os.path.isfile(path))
+        outside = [path for path in paths if not self._is_inside(path)]
+        if self._watch is None or not outside:
+            return
+        for path in outside:
+            folder = f"{path}{os.sep}" if os.path.isdir(path) else path
+            if folder not in self._outside and path.count(os.sep) > 1:
+                self._outside.add(folder)
+                self._watch.also(path)
+
+    def _add_unseen(
+        self, history: History, traffic: dict[str, Traffic], complete: bool
+    ) -> set[str]:
+        """Add what was not announced; returns the files among it."""
+        started = self._starts > 0 or (not self._probes and self._children.were_started())
+        children = started or self._children.working_before
+        if children and not self._starts:
+            self._own_code_in_child()
+        unseen = Unseen(
+            history,
+            self._named,
+            self._baseline,
+            self._told,
+            children,
+            self._explained,
+            set(self._open_before),
+        )
+        seen = {path: one for path, one in traffic.items() if self._is_of_interest(path)}
+        unseen.take(seen)
+        if started:
+            self._flags.add("process" if complete and self._is_followed() else "subprocess")
+        if unseen.doubtful or (not complete and inotify.AVAILABLE and may_write_files()):
+            self._flags.add("untracked")
+        return {path for path, one in seen.items() if not one.folder}
+
+    def _is_followed(self) -> bool:
+        """Whether everything that children did that matters was seen."""
+        return (
+            self._watch is not None
+            and not self._watch.fault
+            and not self._told.elsewhere
+            and not is_remote(str(self._root))
+            and not self._children.go_on()
+        )
+
+    def _judged_flags(self) -> set[str]:
+        if "process" in self._flags and "external-write" in self._flags:
+            return self._flags - {"process"} | {"subprocess"}
+        return self._flags
+
+    def _child_starts(self, event: str, args: tuple[Any, ...]) -> None:
+        """Know how files are before the child changes them."""
+        history, watch = self._history, self._watch
+        if history is None or watch is None:
+            return
+        self._starts += 1
+        with watch.ours():
+            if self._starts == 1:
+                self._baseline.note(history.paths())
+                self._baseline.note_folders(watch.folders())
+            if not tell_command(self._told, event, args, audit.caller(5), self._named.texts):
+                self._own_code_in_child()
+            self._expect({*self._told.named, *self._told.overwritten})
+
+    def _own_code_in_child(self) -> None:
+        self._told.python = True
+        self._told.careful = self._told.careful or self._named.updates
+        self._told.words(self._named.words)
+
+    def _is_of_interest(self, path: str) -> bool:
+        if self._is_ignored(path) and not path.endswith(".pyc"):
+            return False
+        return (
+            self._is_inside(path)
+            or path in self._outside
+            or path.startswith(tuple(p for p in self._outside if p.endswith(os.sep)))
+        )
+
+    # -- what Python announces ----------------------------------------------------------
 
     def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
         history = self._history
-        if history is None or not self._is_counted_thread():
+        if history is None:
             return
-        frame = audit.caller(3)  # past the two functions of the hook
+        try:
+            self._note_event(history, event, args)
+        except BaseException:
+            self._flags.add("untracked")
+            raise
+
+    def _note_event(self, history: History, event: str, args: tuple[Any, ...]) -> None:
+        if not self._is_counted_thread():
+            self._explained.update(touch.path for touch in touches(event, args))
+            return
+        frame = audit.caller(4)  # past the hook and what it calls
         if is_tooling(event, frame):
+            self._explained.update(touch.path for touch in touches(event, args))
             return
-        flag = flag_of(event, args, frame)
+        flag = flag_of(event, args)
+        if flag == "process":
+            if is_probe(event, args):
+                self._probes += 1
+            else:
+                self._child_starts(event, args)
+            return
         if flag:
             self._flags.add(flag)
             return
-        for touch in touches(event, args):
+        for touch in touches(event, args, frame):
             if not self._is_ignored(touch.path):
                 history.note(touch)
 
@@ -131,7 +284,14 @@ class FileTracker:
         history = self._history
         if history is None or not self._is_counted_thread():
             return
-        asked = asker(audit.caller(3), event)  # past the function that tells, and the check
+        try:
+            self._note_check(history, event, args)
+        except BaseException:
+            self._flags.add("untracked")
+            raise
+
+    def _note_check(self, history: History, event: str, args: tuple[Any, ...]) -> None:
+        asked = asker(audit.caller(4), event)  # past the functions that tell, and the check
         path = absolute(args[0]) if asked is not None else None
         if asked is None or path is None or (event, asked.how, path) in self._checked:
             return
@@ -163,16 +323,18 @@ class FileTracker:
         thread = getattr(threading, "_active", {}).get(ident)
         return thread is None or self._counts(thread.name)
 
+    def _is_foreign(self, path: str) -> bool:
+        return f"{path}{os.sep}".startswith(self._ignored) or path in self._excluded
+
     def _is_ignored(self, path: str) -> bool:
         return (
-            f"{path}{os.sep}".startswith(self._ignored)
-            or path in self._excluded
+            self._is_foreign(path)
             or path.endswith((".pyc", os.sep + "__pycache__"))
             or f"{os.sep}__pycache__{os.sep}" in path
             or f"{os.sep}.ipynb_checkpoints{os.sep}" in path
         )
 
-    def _named(self, access: FileAccess) -> FileAccess:
+    def _named_relative(self, access: FileAccess) -> FileAccess:
         path = inside(self._root, access.path)
         if path == access.path:
             path = inside(self._real_root, access.path)
@@ -197,9 +359,20 @@ class FileTracker:
         try:
             for number in os.listdir("/proc/self/fd"):
                 try:
-                    held.add(os.readlink(f"/proc/self/fd/{number}"))
+                    if _is_writable(number):
+                        held.add(os.readlink(f"/proc/self/fd/{number}"))
                 except OSError:
                     continue  # closed meanwhile: the listing's own descriptor, at least
+            with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+                held.update(
+                    line.split(None, 5)[-1].rstrip("\n") for line in file if " rw-s " in line
+                )
         except OSError:
             return candidates  # no such table on this system: look at all of them again
         return {path for path in candidates if os.path.realpath(path) in held}
+
+
+def _is_writable(number: str) -> bool:
+    with open(f"/proc/self/fdinfo/{number}", encoding="ascii") as file:
+        flags = next(line for line in file if line.startswith("flags:"))
+    return int(flags.split()[1], 8) & (os.O_WRONLY | os.O_RDWR) != 0

@@ -386,8 +386,8 @@ def test_machinery_libraries_and_caches_do_not_count(root: Path, observe: Observ
     assert observe(cell) == {
         "a": (version("1"), None),
         "b": (None, version("1")),
-        "d": (ABSENT, PRESENT),
-        "d/e": (ABSENT, PRESENT),
+        "d": (None, PRESENT),
+        "d/e": (None, PRESENT),
     }
 
 

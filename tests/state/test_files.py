@@ -19,7 +19,7 @@ import pytest
 from nbrewind.errors import NotRestorable
 from nbrewind.model.records import FileAccess
 from nbrewind.model.versions import ABSENT, PRESENT, content_version
-from nbrewind.state import audit
+from nbrewind.state import audit, digest_cache, digests
 from nbrewind.state.digests import contents, current_version, digest_file, listing_version
 from nbrewind.state.files import FileReport, FileTracker
 from nbrewind.state.put_back import put_back
@@ -269,11 +269,39 @@ def test_rename_of_a_folder_moves_everything_in_it(root: Path, observe: Observe)
 
 
 def test_making_a_folder_depends_on_its_absence(root: Path, observe: Observe) -> None:
-    report = observe(lambda: os.makedirs("out/plots", exist_ok=True))
-    assert by_path(report) == {"out": (ABSENT, PRESENT), "out/plots": (ABSENT, PRESENT)}
+    report = observe(lambda: os.mkdir("out"))
+    assert by_path(report) == {"out": (ABSENT, PRESENT)}
     assert all(access.directory for access in report.accesses)
-    again = observe(lambda: os.makedirs("out/plots", exist_ok=True))
-    assert by_path(again) == {"out/plots": (PRESENT, None)}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: os.makedirs("out/plots", exist_ok=True),
+        lambda: Path("out/plots").mkdir(parents=True, exist_ok=True),
+    ],
+)
+def test_making_a_folder_unless_it_is_there_depends_on_nothing(
+    make: Callable[[], object], root: Path, observe: Observe
+) -> None:
+    made = by_path(observe(make))
+    assert made["out/plots"] == (None, PRESENT)
+    assert by_path(observe(make))["out/plots"] == (None, PRESENT)
+    (root / "file").touch()
+    with pytest.raises(FileExistsError):
+        observe(lambda: os.makedirs("file", exist_ok=True))
+
+
+def test_removing_a_file_if_it_is_there_depends_on_nothing(root: Path, observe: Observe) -> None:
+    (root / "x").touch()
+    for _ in range(2):
+        assert by_path(observe(lambda: Path("x").unlink(missing_ok=True))) == {"x": (None, ABSENT)}
+
+    def renewed() -> None:
+        Path("x").unlink(missing_ok=True)
+        Path("x").write_text("1")
+
+    assert by_path(observe(renewed)) == {"x": (None, version("1"))}
 
 
 def test_rmtree_removes_every_file_it_found(root: Path, observe: Observe) -> None:
@@ -409,8 +437,8 @@ def test_processes_and_network_raise_flags(observe: Observe) -> None:
         left.close()
         right.close()
 
-    assert observe(process).flags == {"subprocess"}
-    assert observe(lambda: os.system("true")).flags == {"subprocess"}
+    assert observe(process).flags == {"process"}
+    assert observe(lambda: os.system("true")).flags == {"process"}
     assert observe(network).flags == {"network"}
     assert observe(local).flags == set()
 
@@ -454,14 +482,48 @@ def test_a_change_that_keeps_size_and_recent_mtime_is_seen(tmp_path: Path) -> No
     assert digest_file(str(path)) == version("b")
 
 
-def test_old_unchanged_files_are_digested_once(tmp_path: Path) -> None:
+@pytest.fixture
+def digested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Files that were read to digest them; none counts as too new to be remembered."""
+    read: list[str] = []
+    whole = digests._digest
+
+    def counted(path: str, size: int) -> str:
+        read.append(os.path.basename(path))
+        return whole(path, size)
+
+    monkeypatch.setattr(digests, "_digest", counted)
+    monkeypatch.setattr(digests, "_RACY_NS", -1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return read
+
+
+def test_an_unchanged_file_is_digested_once(tmp_path: Path, digested: list[str]) -> None:
     path = tmp_path / "x"
     path.write_text("a")
-    os.utime(path, (1_000_000_000, 1_000_000_000))
-    assert digest_file(str(path)) == version("a")
-    path.write_text("b")  # a lie no real program tells: same size, time and inode
-    os.utime(path, (1_000_000_000, 1_000_000_000))
-    assert digest_file(str(path)) == version("a")
+    assert digest_file(str(path)) == digest_file(str(path)) == version("a")
+    assert digested == ["x"]
+    before = os.stat(path)
+    path.write_text("b")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as `rsync --times --inplace`
+    assert digest_file(str(path)) == version("b")
+
+
+def test_a_file_of_ten_gigabytes_is_digested_once_in_all_sessions(
+    tmp_path: Path, digested: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+    monkeypatch.setattr(digests, "_digest", lambda path, size: digested.append("huge") or "v1")
+    for _ in range(2):
+        assert digest_file(str(path)) == "v1"
+        digests._cache.clear()
+        monkeypatch.setattr(digest_cache, "_known", None)  # as in another process
+    assert digested == ["huge"]
+    digest_cache.place().write_text("nonsense\n1 2 3\n\0")
+    assert digest_file(str(path)) == "v1"
+    assert digested == ["huge", "huge"]
 
 
 def test_a_pipe_is_never_waited_for(tmp_path: Path) -> None:
@@ -515,3 +577,13 @@ def test_put_back_reports_what_stands_in_its_way(root: Path) -> None:
         put_back(root, FileAccess("d", write=ABSENT, directory=True))
     with pytest.raises(NotRestorable):
         put_back(root, FileAccess("e", write=version("1")))
+
+
+def test_a_fault_while_following_is_never_taken_for_nothing(
+    observe: Observe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("nbrewind.state.files.touches", broken)
+    assert observe(lambda: Path("x").write_text("1")).flags == {"untracked"}

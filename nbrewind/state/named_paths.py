@@ -1,0 +1,186 @@
+"""Paths that a cell names: in its text, in the values it reads, in the code it calls."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import re
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from nbrewind.state.file_modes import is_updating
+
+_LONGEST = 1024
+_MOST_VALUES = 2000
+_DEEPEST = 3
+_PLAIN = (list, tuple, set, frozenset)
+_RECORDS = (types.SimpleNamespace, argparse.Namespace)
+_OPENING = frozenset({"mode", "open", "File", "Dataset", "open_group", "HDFStore", "open_file"})
+_END = re.compile(r"[\w./ -]*\.\w{1,8}")
+_START = re.compile(r"[\w.-][\w./-]*[/_-]")
+
+
+@dataclass(frozen=True)
+class Named:
+    """The texts that may be paths, or parts of paths, and where they lead."""
+
+    texts: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
+    """Absolute, of things there and not there."""
+    folders: tuple[str, ...] = ()
+    """Those of `paths` that are folders, each with a separator at its end."""
+    starts: tuple[str, ...] = ()
+    """How paths that are put together, and patterns with wildcards, begin; absolute."""
+    ends: tuple[str, ...] = ()
+    """How paths that are put together end."""
+    updates: bool = False
+    """A file may be opened to change it in place, or only if it is not there."""
+    words: frozenset[str] = frozenset()
+    """Names and attributes that the code uses."""
+
+    def names(self, path: str) -> bool:
+        """Whether a path is named, as itself or by a folder that it is in."""
+        return (
+            path in self.paths
+            or path.startswith(self.folders)
+            or path.startswith(self.starts)
+            or path.endswith(self.ends)
+            # A database and its journal, a figure and its parts.
+            or any(
+                path.startswith((f"{p}.", f"{p}-", f"{os.path.splitext(p)[0]}."))
+                for p in self.paths
+            )
+        )
+
+    def lists(self, folder: str) -> bool:
+        """Whether a folder may be listed by something that is named."""
+        inside = folder + os.sep
+        return inside.startswith((*self.folders, *self.starts)) or any(
+            start.startswith(inside) and os.sep not in start[len(inside) :] for start in self.starts
+        )
+
+
+def named(
+    texts: Iterable[str],
+    modes: Iterable[str],
+    words: Iterable[str],
+    values: Iterable[Any],
+    folder: str,
+) -> Named:
+    """Find out what is named.
+
+    Args:
+        texts: String constants of a cell.
+        modes: Those that may be modes in which it opens files.
+        words: Names and attributes it uses.
+        values: What the names it reads are bound to.
+        folder: The working folder.
+    """
+    values = list(values)
+    codes = [value.__code__ for value in values if type(value) is types.FunctionType]
+    updates = any(map(is_updating, modes)) or any(map(_may_update, codes))
+    found = {text for text in texts if 0 < len(text) <= _LONGEST}
+    for text in _texts_of(values):
+        if 0 < len(text) <= _LONGEST:
+            found.add(text)
+        if len(found) > _MOST_VALUES:
+            break
+    paths: set[str] = set()
+    starts: set[str] = set()
+    ends: set[str] = set()
+    for text in found:
+        if "\n" in text or "\0" in text:
+            continue
+        if glob.has_magic(text):
+            starts.add(_start_of(text, folder))
+        elif text.strip(" ./") and "://" not in text:
+            paths.add(os.path.normpath(os.path.join(folder, os.path.expanduser(text))))
+            # Parts of paths that are put together: f"{stem}_out.h5", f"model_{n}".
+            if len(text) > 2 and _END.fullmatch(text):
+                ends.add(text)
+            if len(text) > 2 and _START.fullmatch(text):
+                starts.add(
+                    os.path.normpath(os.path.join(folder, text)) + text[-1] * (text[-1] == "/")
+                )
+    folders = tuple(sorted(f"{p}{os.sep}" for p in paths if p != os.sep and os.path.isdir(p)))
+    return Named(
+        texts=frozenset(found),
+        paths=frozenset(paths),
+        folders=folders,
+        starts=tuple(sorted(starts)),
+        ends=tuple(sorted(ends)),
+        updates=updates,
+        words=frozenset(words).union(*(_words_of(code) for code in codes)),
+    )
+
+
+def _start_of(pattern: str, folder: str) -> str:
+    """Where a pattern begins to vary: its folders without wildcards."""
+    parts = []
+    for part in pattern.split(os.sep):
+        if glob.has_magic(part):
+            break
+        parts.append(part)
+    fixed = os.sep.join(parts)
+    if pattern.startswith(os.sep) and not fixed:
+        fixed = folder  # the end of a path that is put together
+    base = os.path.normpath(os.path.join(folder, os.path.expanduser(fixed)))
+    return base.rstrip(os.sep) + os.sep
+
+
+def _texts_of(values: Iterable[Any]) -> Iterator[str]:
+    """Texts and paths in values: in plain containers, simple objects and functions."""
+    front = [(value, 0) for value in values]
+    for count, (value, depth) in enumerate(front):  # grows
+        if count > _MOST_VALUES:
+            return
+        kind = type(value)
+        if kind is str:
+            yield value
+        elif issubclass(kind, PurePath):
+            yield str(value)
+        elif depth >= _DEEPEST:
+            continue
+        elif kind in _PLAIN:
+            front += ((inner, depth + 1) for inner in list(value)[:_MOST_VALUES])
+        elif kind is dict:
+            front += ((inner, depth + 1) for inner in list(value.values())[:_MOST_VALUES])
+        elif kind is types.FunctionType:
+            front += ((inner, depth) for inner in _constants(value.__code__))
+            front += ((inner, depth + 1) for inner in value.__defaults__ or ())
+        elif kind in _RECORDS or (kind.__module__ == "__main__" and not issubclass(kind, type)):
+            # Of other classes nobody knows what looking at an instance sets off.
+            attributes = object.__getattribute__(value, "__dict__") if _has_dict(kind) else {}
+            front += ((inner, depth + 1) for inner in list(attributes.values())[:100])
+
+
+def _has_dict(kind: type) -> bool:
+    return isinstance(vars(kind).get("__dict__"), types.GetSetDescriptorType) or any(
+        isinstance(vars(base).get("__dict__"), types.GetSetDescriptorType) for base in kind.__mro__
+    )
+
+
+def _constants(code: types.CodeType) -> Iterator[Any]:
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            yield from _constants(constant)
+        else:
+            yield constant
+
+
+def _may_update(code: types.CodeType) -> bool:
+    """Whether a function opens a file in a mode in which what is there already matters."""
+    constants = list(_constants(code))
+    words = {word for constant in constants if type(constant) is tuple for word in constant}
+    return not _OPENING.isdisjoint({*code.co_names, *words}) and any(
+        type(constant) is str and is_updating(constant) for constant in constants
+    )
+
+
+def _words_of(code: types.CodeType) -> set[str]:
+    inner = (constant for constant in code.co_consts if type(constant) is types.CodeType)
+    return set(code.co_names).union(*map(_words_of, inner))
