@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbrewind.testing.oracle import compare
+from nbrewind.testing.apart import compare_apart
+from nbrewind.testing.oracle import Run, compare
 
 SEPARATOR = "\n--\n"
 
@@ -28,8 +29,14 @@ class Shape:
     """The cells that a replay of the edited notebook executes: those and no others."""
     needs: Sequence[int] = ()
     """The cells that run beside the last one if only that is new: what cannot be stored."""
-    always: Sequence[int] = field(default=())
+    always: Sequence[int] = ()
     """The cells that run in every replay."""
+    apart: bool = False
+    """Each run in a process of its own: the cells change more of it than their modules."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What is in the notebook's folder."""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """Files written between audit and replay: part of the edit."""
 
     @property
     def cells(self) -> list[str]:
@@ -45,20 +52,28 @@ class Shape:
             cells[index] = cells[index].replace(old, new)
         return cells
 
+    def replay(
+        self, before: list[str], after: list[str], root: Path, changed: Mapping[str, str]
+    ) -> Run:
+        """Audit and replay, held against plain runs; returns the replay."""
+        how = compare_apart if self.apart else compare
+        return how(before, after, root, files=self.files, edited_files=changed)
+
 
 def check_unchanged(shape: Shape, root: Path) -> None:
     """Nothing runs if nothing was edited."""
-    assert compare(shape.cells, shape.cells, root).executed == list(shape.always)
+    run = shape.replay(shape.cells, shape.cells, root, {})
+    assert run.executed == list(shape.always), run.reports
 
 
 def check_edited(shape: Shape, root: Path) -> None:
     """The edit runs what depends on it, and the results are those of a fresh run."""
-    run = compare(shape.cells, shape.edited, root)
+    run = shape.replay(shape.cells, shape.edited, root, shape.changed)
     assert run.executed == list(shape.runs), run.reports
 
 
 def check_restored(shape: Shape, root: Path) -> None:
     """A new last cell finds everything restored as a fresh run has it."""
     *cells, last = shape.cells
-    run = compare([*cells, "'looked at nothing'"], [*cells, last], root)
+    run = shape.replay([*cells, "'looked at nothing'"], [*cells, last], root, {})
     assert run.executed == sorted({*shape.needs, *shape.always, len(cells)}), run.reports
