@@ -16,6 +16,7 @@ from nbrewind_analysis.lookups import (
     name_lookup,
 )
 from nbrewind_analysis.magics import magic_of
+from nbrewind_analysis.mentions import mentions
 from nbrewind_analysis.targets import attribute_target, setattr_target
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -34,6 +35,8 @@ class Body:
     """It may read or write any global."""
     evaluates: bool = False
     """It looks up names in texts of unknown origin."""
+    imports: set[str] = field(default_factory=set)
+    """Modules it imports."""
 
 
 def function_body(
@@ -48,6 +51,7 @@ def function_body(
     """
     scan = _Scan(Body(), mangle)
     scan.function(node, enclosing)
+    scan.body.imports = mentions(node).imports
     return scan.body
 
 
@@ -55,6 +59,7 @@ def statements_body(statements: list[ast.stmt]) -> Body:
     """Scan statements as if they were the body of a function without parameters."""
     scan = _Scan(Body(), "")
     scan.scope(statements, set(), frozenset())
+    scan.body.imports = mentions(ast.Module(statements, [])).imports
     return scan.body
 
 

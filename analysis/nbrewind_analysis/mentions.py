@@ -11,6 +11,7 @@ from nbrewind_analysis.interactive import RAW_TEXT_ATTRIBUTES, RAW_TEXT_NAMES
 
 _IMPORTERS = frozenset({"import_module", "__import__", "reload", "importorskip"})
 _ATTRIBUTE_CALLS = frozenset({"getattr", "setattr", "hasattr", "delattr", "attrgetter"})
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 @dataclass(slots=True)
@@ -37,8 +38,13 @@ class Mentions:
         self.main_module |= other.main_module
 
 
-def mentions(tree: ast.AST) -> Mentions:
-    """Collect what any part of `tree` mentions."""
+def mentions(tree: ast.AST, *, functions: bool = True) -> Mentions:
+    """Collect what any part of `tree` mentions.
+
+    Args:
+        tree: where to look.
+        functions: whether to look into the bodies of functions.
+    """
     seen = Mentions()
     names: set[str] = set()
     pending: list[ast.AST] = [tree]
@@ -64,6 +70,9 @@ def mentions(tree: ast.AST) -> Mentions:
             _import_from(node, seen)
             continue
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        elif not functions and isinstance(node, _FUNCTIONS):
+            pending += (node.args, *getattr(node, "decorator_list", ()))
             continue
         pending.extend(ast.iter_child_nodes(node))
     roots = {module.partition(".")[0] for module in seen.imports}

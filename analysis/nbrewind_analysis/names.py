@@ -24,6 +24,7 @@ class Latent:
     loads: frozenset[str]
     stores: frozenset[str]
     attribute_stores: frozenset[tuple[str, str]]
+    imports: frozenset[str]
     dynamic: bool
 
 
@@ -46,7 +47,7 @@ class CellNames:
     calls: bool = False
     """It may run code that is not in the cell."""
     imports: frozenset[str] = frozenset()
-    """Modules imported anywhere, dotted; `from a import b` gives `a` and `a.b`."""
+    """Modules that may be imported when it runs, dotted; `from a import b` gives `a` and `a.b`."""
     attribute_stores: frozenset[tuple[str, str]] = frozenset()
     """Root name and attribute path of assignments to attributes and items."""
     setting_calls: frozenset[SettingCall] = frozenset()
@@ -94,8 +95,11 @@ def cell_names(
     )
     flow.run(tree.body)
     found = flow.found
+    imports = mentions(tree, functions=False).imports | found.imports
     for parsed in found.parsed:
-        seen.add(mentions(parsed))
+        more = mentions(parsed)
+        seen.add(more)
+        imports |= more.imports
     state = flow.state if flow.state is not None else {}
     return CellNames(
         reads=frozenset(found.reads),
@@ -105,7 +109,7 @@ def cell_names(
         definite_deletes=frozenset(name for name, what in state.items() if what == GONE),
         attributes=frozenset(seen.attributes),
         calls=found.calls,
-        imports=frozenset(seen.imports),
+        imports=frozenset(imports),
         attribute_stores=frozenset(found.attribute_stores),
         setting_calls=setting_calls(tree),
         first_calls=first_calls(tree),
@@ -143,6 +147,7 @@ def _latent(bodies: Mapping[str, list[Body]], seen: Mentions) -> Mapping[str, La
                 ),
                 stores=frozenset().union(*(b.stores for b in own)),
                 attribute_stores=frozenset().union(*(b.attribute_stores for b in own)),
+                imports=frozenset().union(*(b.imports for b in own)),
                 dynamic=any(b.dynamic for b in own),
             )
             for name, own in bodies.items()

@@ -21,6 +21,8 @@ class Findings:
     deletes: set[str] = field(default_factory=set)
     attribute_stores: set[tuple[str, str]] = field(default_factory=set)
     results: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
+    """What the bodies of functions that may run import."""
     parsed: list[ast.Module] = field(default_factory=list)
     """Code found in texts: of magics, of `exec`."""
     calls: bool = False
@@ -123,6 +125,7 @@ class Namespace:
         self._counted.add(id(body))
         self.found.dynamic |= body.dynamic
         self.found.attribute_stores |= body.attribute_stores
+        self.found.imports |= body.imports
         for name in body.loads:
             self.load(name)
         if body.evaluates:

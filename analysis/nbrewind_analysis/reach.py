@@ -39,9 +39,10 @@ def reach(cell: Cell, table: VersionTable) -> Reach:
     if ended is not None:
         seeds |= ended.names
         dynamic = dynamic or ended.dynamic
+    imports = set(names.imports)
     waiting = dict(names.latent)
     while True:
-        closure = table.closure(seeds, modules=names.imports, dynamic=dynamic)
+        closure = table.closure(seeds, modules=imports, dynamic=dynamic)
         called = [n for n in waiting if n in closure.names or n in closure.absent]
         if not called:
             break
@@ -49,6 +50,7 @@ def reach(cell: Cell, table: VersionTable) -> Reach:
             latent = waiting.pop(name)
             seeds |= latent.loads
             stores |= latent.stores
+            imports |= latent.imports
             dynamic = dynamic or latent.dynamic
     everything = closure.dynamic or names.star_import
     return Reach(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from nbrewind.model.records import ExecutionRecord, ModuleRead
@@ -15,16 +14,6 @@ from nbrewind.state.modules import LocalModules
 from nbrewind.store.abc import Store
 from nbrewind_analysis.equality import Equality
 from nbrewind_analysis.table import VersionTable
-
-
-def is_importable(name: str, *folders: str) -> bool:
-    """Whether a top-level module can be found, here or in `folders`; imports nothing."""
-    if name in sys.modules or name in sys.builtin_module_names:
-        return True
-    try:
-        return PathFinder.find_spec(name, [*folders, *sys.path]) is not None
-    except (ImportError, ValueError, OSError):
-        return False
 
 
 class DiskSurroundings:
@@ -63,7 +52,7 @@ class DiskSurroundings:
     def module(self, read: ModuleRead) -> Version:
         """Version of a local module as loaded in this process, else as on disk."""
         if read.version == ABSENT:
-            return PRESENT if is_importable(read.name, str(self.root)) else ABSENT
+            return PRESENT if self.modules.is_importable(read.name) else ABSENT
         return self.modules.on_disk(read)
 
     def distribution(self, name: str) -> str:

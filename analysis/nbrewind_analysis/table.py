@@ -154,12 +154,14 @@ class VersionTable:
         """The places that code of some modules may look at or change."""
         if not self._places or not modules:
             return set()
-        reached = {
-            ".".join(parts[:end])
-            for parts in (module.split(".") for module in modules)
-            for end in range(1, len(parts) + 1)
-        }
-        found = {place for place in self._places if place[1:].partition(":")[0] in reached}
+        by_module: dict[str, list[str]] = {}
+        for place in self._places:
+            by_module.setdefault(place[1:].partition(":")[0], []).append(place)
+        found: set[str] = set()
+        for name in modules:
+            while name and name not in by_module:  # `module.attribute` means the module
+                name = name.rpartition(".")[0]
+            found.update(by_module.get(name, ()))
         found.discard(LOGGING)
         if LOGGING in self._places and any(map(_may_log, modules)):
             found.add(LOGGING)

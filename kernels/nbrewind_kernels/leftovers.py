@@ -23,6 +23,9 @@ from nbrewind.state.entities import MAIN
 in_cell: ContextVar[bool] = ContextVar("nbrewind_in_cell", default=False)
 """Set where the code of a cell runs; tasks and timers inherit it."""
 
+OWN_THREADS = "nbrewind-"
+"""How the names of our own threads start: they make records durable while cells run."""
+
 _KERNEL = frozenset(
     {"ipykernel", "tornado", "zmq", "jupyter_client", "IPython", "nbrewind_kernels"}
 )
@@ -66,6 +69,7 @@ def _busy() -> frozenset[tuple[object, ...]]:
         (id(thread), thread.name, thread.ident)
         for thread in threading.enumerate()
         if thread not in (threading.main_thread(), threading.current_thread())
+        and not thread.name.startswith(OWN_THREADS)
         and _runs_notebook_code(thread, frames.get(thread.ident or 0))
     ]
     return frozenset([*threads, *_tasks_and_timers()])

@@ -37,7 +37,6 @@ from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.setting_calls import SettingCall
-from nbrewind_analysis.surroundings import is_importable
 from nbrewind_analysis.table import Closure
 from nbrewind_analysis.validity import PATCH, START
 from nbrewind_kernels.leftovers import Leftovers
@@ -61,6 +60,8 @@ class Observed:
     """Versions of ambient state before the run."""
     files: list[FileAccess]
     effects: SessionEffects
+    sought: tuple[str, ...]
+    """Modules it looked for and did not import."""
     flags: frozenset[str]
     cpu_seconds: float
     peak_bytes: int
@@ -139,7 +140,8 @@ class Observers:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         # Folders that libraries make for themselves elsewhere are no affair of the cell's.
         accesses = [a for a in files.accesses if not (a.directory and a.path.startswith("/"))]
-        return Observed(moved, self._before, accesses, effects, frozenset(flags), cpu, peak)
+        sought = self.effects.sought()
+        return Observed(moved, self._before, accesses, effects, sought, frozenset(flags), cpu, peak)
 
     def _forgive_moves_outside_cells(self) -> None:
         """A generator the notebook has not touched is still at its start.
@@ -190,7 +192,8 @@ class Observers:
         packages = {_package(name) for name in reached} - _PURE
         attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
         attributes.update(_MAGICS[text] for text in cell.names.strings & _MAGICS.keys())
-        local = (*self.modules.reach(reached), *_not_there(cell.names.imports))
+        imported = {*cell.names.imports, *observed.sought}
+        local = (*self.modules.reach(reached, imported), *self._not_there(observed.sought))
         return Accesses(
             tuple(self._ambient(cell, packages, attributes, observed, namespace)),
             tuple(observed.files),
@@ -200,6 +203,11 @@ class Observers:
             reads_clock(cell.code, reached, closure.attributes | cell.names.attributes)
             or any(is_clock(namespace.get(name)) for name in closure.names),
         )
+
+    def _not_there(self, sought: Iterable[str]) -> list[ModuleRead]:
+        """Modules that a run looked for and that do not exist: it coped without."""
+        missing = sorted(name for name in sought if not self.modules.is_importable(name))
+        return [ModuleRead(name, "", ABSENT) for name in missing]
 
     def is_patchable(self, value: Any) -> bool:
         """Whether setting an attribute on a value changes a library, not the notebook's state.
@@ -330,12 +338,6 @@ def _package(module: str) -> str:
     top = module.split(".")[0]
     public = top.removeprefix("_")
     return public if public in sys.stdlib_module_names else top
-
-
-def _not_there(imports: Iterable[str]) -> list[ModuleRead]:
-    """Modules that a cell asked for and that do not exist: it may have coped without."""
-    tops = sorted({name.split(".")[0] for name in imports} - sys.modules.keys())
-    return [ModuleRead(name, "", ABSENT) for name in tops if not is_importable(name)]
 
 
 def _in_reach(provider: Provider, packages: set[str]) -> bool:

@@ -23,6 +23,9 @@ from nbrewind_kernels.observers import Observers
 
 log = logging.getLogger(__name__)
 
+_WHERE_MODULES_ARE = frozenset({"cwd", "sys.path"})
+"""State that is put in force at once: which module a later cell imports depends on it."""
+
 
 class VirtualState:
     """What is still to be put in force of the cells reused so far."""
@@ -48,8 +51,11 @@ class VirtualState:
     def apply(self, record: ExecutionRecord) -> None:
         """Take over what a reused record wrote."""
         for access in record.ambient:
-            if access.write is not None and not access.provider.startswith(PATCH):
-                self._ambient[access.provider] = (access.write, access.state)
+            if access.write is None or access.provider.startswith(PATCH):
+                continue
+            self._ambient[access.provider] = (access.write, access.state)
+            if access.provider in _WHERE_MODULES_ARE:
+                self._settle_ambient(access.provider)
         for file in record.files:
             if file.write is not None and not file.path.startswith("/"):
                 self._files.pop(file.path, None)
@@ -69,11 +75,14 @@ class VirtualState:
         """Bring ambient state and files up to date: a cell is about to run."""
         if replay:
             self._start_generators(book, notebook)
-        waiting, self._ambient = self._ambient, {}
-        for provider, (version, state) in waiting.items():
-            if not self._observers.put(provider, version, state):
-                self._warn(f"{provider} could not be put into the state a reused cell left it in")
+        for provider in list(self._ambient):
+            self._settle_ambient(provider)
         self.settle_files()
+
+    def _settle_ambient(self, provider: str) -> None:
+        version, state = self._ambient.pop(provider)
+        if not self._observers.put(provider, version, state):
+            self._warn(f"{provider} could not be put into the state a reused cell left it in")
 
     def settle_files(self) -> None:
         """Bring files up to date that reused cells wrote."""

@@ -42,6 +42,7 @@ class EffectTracker:
                 library.
         """
         self._modules = frozenset(sys.modules)
+        self.imports.sought.clear()
         self._patches = {}
         self._thorough = thorough
         if thorough:
@@ -57,6 +58,10 @@ class EffectTracker:
         self._pause()
         self._thorough = False
         return SessionEffects(imported, tuple(self._patches))
+
+    def sought(self) -> tuple[str, ...]:
+        """Modules that the run looked for and did not import: there or not, it went on."""
+        return tuple(name for name in self.imports.sought if name not in sys.modules)
 
     def close(self) -> None:
         """Stop watching imports."""

@@ -56,7 +56,6 @@ _IMPORT_FILES = frozenset(
         "<frozen importlib._bootstrap>",
         "<frozen importlib._bootstrap_external>",
         "<frozen zipimport>",
-        str(pkgutil.__file__),
     }
 )
 _IMPORT_FOLDERS = (
@@ -122,7 +121,8 @@ def is_tooling(event: str, frame: FrameType | None) -> bool:
     code = frame.f_code
     name = code.co_filename
     if name in _IMPORT_FILES or name.startswith(_IMPORT_FOLDERS):
-        return True
+        # `pkgutil.get_data` asks a module's loader for a file that is no module.
+        return not (code.co_name == "get_data" and _is_asked_by(frame, pkgutil.__file__))
     if name == shutil.__file__:
         return code.co_name.startswith("_rmtree")
     if name == subprocess.__file__:
@@ -132,6 +132,10 @@ def is_tooling(event: str, frame: FrameType | None) -> bool:
             _SOURCE_SHOWERS
         )
     return False
+
+
+def _is_asked_by(frame: FrameType, file: str) -> bool:
+    return frame.f_back is not None and frame.f_back.f_code.co_filename == file
 
 
 def flag_of(event: str, args: tuple[Any, ...]) -> str | None:

@@ -47,6 +47,9 @@ class ImportWatch(MetaPathFinder):
         self._after: dict[str, list[Callable[[str], None]]] = {}
         self._around: list[_Around] = []
         self._here = threading.local()
+        self.sought: dict[str, None] = {}
+        """Modules looked for, by others than a library that is being imported, since this was
+        cleared last; those that were imported meanwhile among them."""
 
     def after(self, modules: Iterable[str], callback: Callable[[str], None]) -> None:
         """Call `callback(name)` right after the code of one of these modules ran."""
@@ -83,6 +86,7 @@ class ImportWatch(MetaPathFinder):
         """What the other finders find, its loader prepared if this import is of interest."""
         if fullname not in self._after and self._depth("library"):
             return None
+        self.sought[fullname] = None
         spec = self._ask_others(fullname, path, target)
         if spec is None or spec.loader is None or isinstance(spec.loader, type):
             return spec

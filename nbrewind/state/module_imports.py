@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from nbrewind.model.versions import Version
@@ -14,10 +15,19 @@ from nbrewind.state.digests import digest_file
 _IMPORTERS = frozenset({"import_module", "__import__"})
 
 
-def imports_of(module: str, path: str) -> tuple[str, ...]:
-    """Absolute names of what a source file may import.
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """What a source file may import, by absolute names."""
 
-    `from a import b` gives both `a` and `a.b`: `b` may be a module. Calls of
+    names: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()
+    """Those among `names` that functions import when they run."""
+
+
+def imports_of(module: str, path: str) -> Imports:
+    """What a source file may import.
+
+    `from a import b` gives `a.b`, which may be a module or an attribute of one. Calls of
     `import_module` with a constant count. A file that is no Python source (an
     extension module) or does not parse names nothing.
 
@@ -26,21 +36,23 @@ def imports_of(module: str, path: str) -> tuple[str, ...]:
         path: The source file.
     """
     if not path.endswith(".py"):
-        return ()
+        return Imports()
     is_package = os.path.basename(path) == "__init__.py"
     return _parsed(module, path, is_package, digest_file(path))
 
 
 @lru_cache(maxsize=1024)
-def _parsed(module: str, path: str, is_package: bool, version: Version) -> tuple[str, ...]:
+def _parsed(module: str, path: str, is_package: bool, version: Version) -> Imports:
     # `version` is there for the cache only.
     try:
         with unheard(), open(path, "rb") as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return ()
+        return Imports()
     package = module if is_package else module.rpartition(".")[0]
-    return tuple(sorted(set(_names(tree, package))))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    late = frozenset(name for function in functions for name in _names(function, package))
+    return Imports(frozenset(_names(tree, package)), late)
 
 
 def _names(tree: ast.AST, package: str) -> Iterator[str]:
@@ -50,8 +62,7 @@ def _names(tree: ast.AST, package: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(node, package)
             if base:
-                yield base
-                yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+                yield from (f"{base}.{alias.name}".removesuffix(".*") for alias in node.names)
         elif isinstance(node, ast.Call) and _is_importer(node.func) and node.args:
             name = node.args[0]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):

@@ -90,6 +90,14 @@ class LocalModules:
         path = self._find(name)
         return digest_file(path) if path else ABSENT
 
+    def is_importable(self, name: str) -> bool:
+        """Whether an import statement would find a module now, local or not; imports nothing."""
+        if name in sys.modules:
+            return True
+        if name in self._foreign_names or self._spec(name) is not None:
+            return True
+        return "." not in name and _search_folders(name, [str(self._root)]) is not None
+
     def on_disk(self, read: ModuleRead) -> Version:
         """The version that `read.name` has, or would have if it were imported now."""
         if read.name in sys.modules and self.is_local(read.name):
@@ -97,36 +105,42 @@ class LocalModules:
         path = self._find(read.name)
         return digest_file(path if path else str(self._root / read.path))
 
-    def reach(self, names: Iterable[str]) -> list[ModuleRead]:
-        """All local modules whose code may run when code uses these modules.
+    def reach(self, names: Iterable[str], imported: Iterable[str] = ()) -> list[ModuleRead]:
+        """All local modules whose code may run when code uses and imports modules.
+
+        Importing runs the packages around a module as well; using it does not.
 
         Args:
-            names: Names of modules, local or not; `package.module.attribute` is allowed.
+            names: Modules that are used, local or not; `package.module.attribute` is allowed.
+            imported: Modules that are imported.
 
         Returns:
-            The local ones among them, their packages, and what they refer to in turn:
-            modules, and objects of modules, in their namespaces, and the targets of
-            import statements anywhere in their source, imported yet or not.
+            The local ones among them, and what they refer to in turn: modules, and objects
+            of modules, in their namespaces, and the targets of import statements anywhere
+            in their source, imported yet or not.
         """
         self.notice()
         reached: dict[str, ModuleRead] = {}
-        waiting = [module for name in names for module in self._local_parts(name)]
+        self._follow(reached, [p for name in imported for p in self._local_parts(name)], True)
+        used = [part for name in names for part in self._nearest(name)]
+        self._follow(reached, used, False)
+        return [reached[name] for name in sorted(reached)]
+
+    def _follow(self, reached: dict[str, ModuleRead], waiting: list[str], importing: bool) -> None:
+        done: set[str] = set()
         while waiting:
             name = waiting.pop()
-            if name in reached:
-                continue
-            path = self._path(name)
+            path = None if name in done else self._path(name)
+            done.add(name)
             if path is None:
                 continue
-            shown = inside(self._root, path)
-            reached[name] = ModuleRead(name, shown, self.version(name))
-            waiting += [
-                part
-                for used in self._used_by(name, path)
-                for part in self._local_parts(used)
-                if part not in reached
-            ]
-        return [reached[name] for name in sorted(reached)]
+            if name not in reached:
+                reached[name] = ModuleRead(name, inside(self._root, path), self.version(name))
+            names, late = self._used_by(name, path)
+            for used in names:
+                waiting += self._local_parts(used) if importing else self._nearest(used)
+            for used in late:
+                waiting += self._local_parts(used)
 
     def _look_at(self, name: str) -> bool:
         """Decide about a loaded module; True if it is local."""
@@ -191,12 +205,17 @@ class LocalModules:
             if self.is_local(part):
                 yield part
 
-    def _used_by(self, name: str, path: str) -> set[str]:
-        """Names of modules that a local module refers to."""
+    def _nearest(self, name: str) -> list[str]:
+        """The innermost local module of `a.b.c`."""
+        return list(self._local_parts(name))[-1:]
+
+    def _used_by(self, name: str, path: str) -> tuple[set[str], frozenset[str]]:
+        """Names of modules that a local module refers to, and of those its functions import."""
         loaded = sys.modules.get(name)
-        names = set(imports_of(name, path))
+        imports = imports_of(name, path)
+        names = set(imports.names)
         if loaded is None:
-            return names
+            return names, imports.late
         for value in list(vars(loaded).values()):
             if issubclass(type(value), ModuleType):
                 names.add(value.__name__)
@@ -205,7 +224,7 @@ class LocalModules:
                 if owner is not None and owner in self._loaded:
                     names.add(owner)
         names.discard(name)
-        return names
+        return names, imports.late
 
 
 def _owner(value: object) -> str | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def reduce_type_variable(pickler: StatePickler, variable: Any) -> Any:
     """Reduce a `TypeVar`: a library's by name, others by what they were made of."""
     module: Any = sys.modules.get(variable.__module__)
-    known = getattr(module, variable.__name__, None)
+    known: Any = getattr(module, variable.__name__, None)
     if known is variable and variable.__module__ != MAIN:
         return getattr, (module, variable.__name__)
     options = {"bound": variable.__bound__}

@@ -301,9 +301,16 @@ def test_mentions_count_wherever_they_stand() -> None:
         "import a.b\ndef f():\n    from c import d\n    return x.attr\n"
         "importlib.import_module('e.f')\ngetattr(y, 'hidden')\nopen('data.csv')\n%time z.deep('t')"
     )
-    assert {"a.b", "c", "c.d", "e.f"} <= names.imports
+    assert names.imports == {"a.b", "e.f"}
     assert {"attr", "hidden", "deep", "d"} <= names.attributes
     assert {"data.csv", "t"} <= names.strings
+
+
+def test_a_function_imports_where_it_may_run() -> None:
+    source = "def f():\n    from c import d\n"
+    assert not names_of(source).imports
+    assert names_of(source).latent["f"].imports == {"c", "c.d"}
+    assert names_of(source + "f()").imports == {"c", "c.d"}
 
 
 def test_docstrings_are_no_texts() -> None:

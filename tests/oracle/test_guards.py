@@ -174,7 +174,7 @@ def _tracking_of_files_between_cells(patch: pytest.MonkeyPatch) -> None:
     edited_files={"mod.py": "def f(): return 2"},
 )
 def _digests_of_modules(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalModules, "reach", lambda self, names: [])
+    patch.setattr(LocalModules, "reach", lambda self, names, imported=(): [])
 
 
 @guard(

@@ -130,10 +130,16 @@ def test_reach_resolves_packages_and_relative_imports(root: Path) -> None:
     )
     expected = ["nbr_pkg", "nbr_pkg.core", "nbr_pkg.sub", "nbr_pkg.sub.deep", "nbr_pkg.tools"]
     modules = LocalModules(root)
-    assert names(modules.reach(["nbr_pkg.core.run"])) == expected
+    assert names(modules.reach([], ["nbr_pkg.core.run"])) == expected
     assert "nbr_pkg" not in sys.modules
     importlib.import_module("nbr_pkg.core")
-    assert names(modules.reach(["nbr_pkg.core"])) == expected
+    # Its use runs no code of the packages around what it has imported.
+    assert names(modules.reach(["nbr_pkg.core"])) == [
+        "nbr_pkg.core",
+        "nbr_pkg.sub.deep",
+        "nbr_pkg.tools",
+    ]
+    assert names(modules.reach([], ["nbr_pkg.core"])) == expected
     paths = {read.name: read.path for read in modules.reach(["nbr_pkg"])}
     assert paths["nbr_pkg.sub.deep"] == "nbr_pkg/sub/deep.py"
 
