@@ -31,6 +31,8 @@ _EXACT: dict[str, str] = {
     "torch.storage.UntypedStorage": "nbrewind.state.tensors:reduce_storage",
     "pandas.core.internals.managers.BlockManager": "nbrewind.state.frames:reduce_manager",
     "pandas.core.internals.managers.SingleBlockManager": "nbrewind.state.frames:reduce_manager",
+    "pandas.StringDtype": "nbrewind.state.frames:reduce_string_type",
+    "pandas.core.arrays.string_.StringDtype": "nbrewind.state.frames:reduce_string_type",
     "typing.TypeVar": "nbrewind.state.typing_objects:reduce_type_variable",
     "typing.NewType": "nbrewind.state.typing_objects:reduce_new_type",
     "builtins.mappingproxy": "nbrewind.state.views:reduce_proxy",

@@ -53,6 +53,23 @@ def load_index(stream: bytes, *buffers: Any) -> Any:
     return pickle.loads(stream, buffers=buffers)
 
 
+def reduce_string_type(pickler: StatePickler, dtype: Any) -> Any:
+    """Reduce the type of text columns without the NaN it is made with.
+
+    Each frame with text has one, and a stream with a NaN is written a second time.
+    """
+    make, args = dtype.__reduce__()
+    nan = sys.modules["numpy"].nan
+    if len(args) != 2 or args[1] is not nan:
+        return NotImplemented
+    return make_string_type, (make, args[0])
+
+
+def make_string_type(make: Any, storage: str) -> Any:
+    """The type of text columns whose missing values are NaN."""
+    return make(storage, sys.modules["numpy"].nan)
+
+
 def reduce_manager(pickler: StatePickler, manager: Any) -> Any:
     """Reduce a block manager as pandas does, to be rebuilt with its references linked."""
     return make_manager, manager.__reduce__()
