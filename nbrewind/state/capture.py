@@ -179,7 +179,7 @@ class Examination:
             with _collector_paused():
                 pickler.dump(values)
             pieces = pickler.pieces()
-            frozen = may_hold_frozen_sets(pieces) and frozen_orders(pickler.sets())
+            frozen = may_hold_frozen_sets(pieces) and frozen_orders(pickler.frozen())
             if frozen or may_hold_nan(pieces):
                 pickler.unmark()
                 pickler = AskingPickler(self._scope, frozen or {})

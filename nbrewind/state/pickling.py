@@ -171,10 +171,16 @@ class StatePickler(pickle.Pickler):
         return [*met, *(nan for _, nan in self.nans.values())] if self.nans else met
 
     def sets(self) -> list[set[Any] | frozenset[Any]]:
-        """The sets in the stream."""
-        own = set(map(id, vars(self).values()))
+        """The sets in the stream, but for those that are exactly frozen sets."""
+        ours = set(map(id, vars(self).values()))
+        if not self.has_sets_of_subclasses:
+            return [obj for obj in self._met() if type(obj) is set and id(obj) not in ours]
         met = [obj for obj in self._met() if issubclass(type(obj), (set, frozenset))]
-        return [obj for obj in met if id(obj) not in own]
+        return [obj for obj in met if type(obj) is not frozenset and id(obj) not in ours]
+
+    def frozen(self) -> list[frozenset[Any]]:
+        """The frozen sets in the stream."""
+        return [obj for obj in self._met() if type(obj) is frozenset]
 
     def _met(self) -> list[Any]:
         # The memo is what the collector sees of a pickler, next to its attributes. A copy of it

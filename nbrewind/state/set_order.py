@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import re
+import pickle
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from nbrewind.errors import NotStorable
+from nbrewind.state.opcodes import may_hold, memoizing
 
 AnySet = set[Any] | frozenset[Any]
 
@@ -41,11 +42,9 @@ _PLAIN = {str, bytes, int, float, bool, complex}
 _BY_ADDRESS: Any = object.__hash__
 _HEAD = object.__basicsize__
 """Where in a set its own fields begin: fill, used, mask, table."""
-_SET, _FROZEN_SET = re.compile(rb"\x8f(?=\x94)"), re.compile(rb"\x91(?=\x94)")
-"""What a stream has where a set begins, or a frozen set ends: made, and remembered.
-
-Searching for one byte and looking at the next is several times faster than for two.
-"""
+_HEAD_FIELDS = struct.Struct("nnnN")
+_SET, _FROZEN_SET = memoizing(pickle.EMPTY_SET), memoizing(pickle.FROZENSET)
+"""What a stream has where a set begins, or a frozen set ends."""
 
 Layout = tuple[set[Any], int, tuple[int, ...], tuple[Any, ...]]
 """A set, the size of its table, the slots that removed elements left unusable, and the
@@ -85,13 +84,13 @@ class _Stand:
 
 
 def may_hold_sets(pieces: Iterable[bytes]) -> bool:
-    """Whether a stream, given in pieces that end between opcodes, may contain a set."""
-    return any(map(_SET.search, pieces))
+    """Whether a stream, in the pieces the pickler wrote, may contain a set."""
+    return may_hold(_SET, pieces)
 
 
 def may_hold_frozen_sets(pieces: Iterable[bytes]) -> bool:
-    """Whether a stream, given in pieces that end between opcodes, may contain a frozen set."""
-    return any(map(_FROZEN_SET.search, pieces))
+    """Whether a stream, in the pieces the pickler wrote, may contain a frozen set."""
+    return may_hold(_FROZEN_SET, pieces)
 
 
 def layouts(sets: Iterable[AnySet]) -> list[Layout]:
@@ -122,13 +121,24 @@ def frozen_orders(sets: Iterable[AnySet]) -> dict[int, FrozenOrder]:
     Raises:
         NotStorable: the order of a set cannot be made again.
     """
-    found = {}
-    for target in sets:
-        if type(target) is frozenset and len(target) > 1:
+    found: dict[int, FrozenOrder] = {}
+    frozen = [target for target in sets if type(target) is frozenset and len(target) > 1]
+    if _load_as_they_are(frozen):
+        return found
+    for target in frozen:
+        if not _load_as_they_are([target]):
             order = _frozen_order(target)
             if order is not None:
                 found[id(target)] = order
     return found
+
+
+def _load_as_they_are(frozen: Sequence[frozenset[Any]]) -> bool:
+    """Whether plain loading surely keeps the order of all these sets; most often it does."""
+    elements = list(chain.from_iterable(frozen))
+    if not _PLAIN.issuperset(map(type, elements)):
+        return False
+    return elements == list(chain.from_iterable(map(frozenset, map(tuple, frozen))))
 
 
 def make_frozen(order: FrozenOrder) -> frozenset[Any]:
@@ -139,6 +149,8 @@ def make_frozen(order: FrozenOrder) -> frozenset[Any]:
 
 def _layout(target: AnySet) -> Layout | None:
     elements = _elements(target)
+    if _PLAIN.issuperset(map(type, elements)) and _have_one_table(target, set(elements)):
+        return None  # so it is with nearly all, and values have many
     table = _read(target)
     if _has_no_order(elements) or (len(elements) < 2 and table.is_new):
         return None
@@ -273,8 +285,25 @@ def _read(target: AnySet) -> _Table:
     return _read_memory(target)
 
 
+def _have_one_table(one: AnySet, other: AnySet) -> bool:
+    """Whether two sets hold the same objects in the same slots, and have the same gaps."""
+    if not _is_readable():
+        return False
+    fill, used, mask, address = _head(one)
+    head = _head(other)
+    if head[:3] != (fill, used, mask):
+        return False
+    size = 2 * (mask + 1) * _BYTES
+    return ctypes.string_at(address, size) == ctypes.string_at(head[3], size)
+
+
+def _head(target: AnySet) -> tuple[int, int, int, int]:
+    """The fields of a set: slots filled, elements, size of the table less one, its address."""
+    return _HEAD_FIELDS.unpack(ctypes.string_at(id(target) + _HEAD, _HEAD_FIELDS.size))
+
+
 def _read_memory(target: AnySet) -> _Table:
-    _, _, mask, address = (ctypes.c_ssize_t * 4).from_address(id(target) + _HEAD)
+    _, _, mask, address = _head(target)
     count = 2 * (mask + 1)
     words = struct.unpack(f"{count}n", ctypes.string_at(address, count * _BYTES))
     keys, hashes = words[0::2], words[1::2]
@@ -288,7 +317,7 @@ def _is_readable() -> bool:
     """Whether sets look in memory as they are known to."""
     probe = {3, 5, 6}
     probe.discard(5)
-    fill, used, mask, address = (ctypes.c_ssize_t * 4).from_address(id(probe) + _HEAD)
+    fill, used, mask, address = _head(probe)
     if (fill, used, mask) != (3, 2, _SMALLEST - 1) or not address:
         return False
     return _read_memory(probe) == _Table(_SMALLEST, (3, 6), (3, 6), (5,))
