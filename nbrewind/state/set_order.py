@@ -21,8 +21,8 @@ import pickle
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
-from typing import Any
+from itertools import chain, compress, takewhile
+from typing import Any, Literal
 
 from nbrewind.errors import NotStorable
 from nbrewind.state.opcodes import may_hold, memoizing
@@ -35,6 +35,7 @@ _LINEAR_PROBES = 9
 _PERTURB_SHIFT = 5
 _BYTES = ctypes.sizeof(ctypes.c_void_p)
 _WORD = 1 << (8 * _BYTES)
+_WORD_FORMAT: Literal["q", "i"] = "q" if _BYTES == 8 else "i"
 _FAR = 1 << 32
 """Keeps the hashes of stand-ins away from those of small numbers."""
 _PLAIN = {str, bytes, int, float, bool, complex}
@@ -149,19 +150,20 @@ def make_frozen(order: FrozenOrder) -> frozenset[Any]:
 
 def _layout(target: AnySet) -> Layout | None:
     elements = _elements(target)
-    if _PLAIN.issuperset(map(type, elements)) and _have_one_table(target, set(elements)):
-        return None  # so it is with nearly all, and values have many
+    is_plain = _PLAIN.issuperset(map(type, elements))
+    if is_plain and _have_one_table(target, set(elements)):
+        return None  # so it is with nearly all small ones, and values have many
     table = _read(target)
     if _has_no_order(elements) or (len(elements) < 2 and table.is_new):
         return None
-    stands = _stands(elements, table)
-    if _read(set(stands)) == table:
+    stands = elements if is_plain else tuple(map(_Stand, table.hashes))
+    if not is_plain and _read(set(stands)) == table:
         return None
     order = _order_of_adding(table)
     if order is not None and isinstance(target, set):
         made: set[Any] = set()
         _fill(made, table.size, table.gaps, [stands[place] for place in order])
-        if _read(made) == table:
+        if _have_one_table(made, target) if is_plain else _read(made) == table:
             return target, table.size, table.gaps, tuple(elements[place] for place in order)
     raise NotStorable("a set whose order cannot be restored")
 
@@ -304,11 +306,13 @@ def _head(target: AnySet) -> tuple[int, int, int, int]:
 
 def _read_memory(target: AnySet) -> _Table:
     _, _, mask, address = _head(target)
-    count = 2 * (mask + 1)
-    words = struct.unpack(f"{count}n", ctypes.string_at(address, count * _BYTES))
-    keys, hashes = words[0::2], words[1::2]
+    words = memoryview(ctypes.string_at(address, 2 * (mask + 1) * _BYTES)).cast(_WORD_FORMAT)
+    keys, hashes = words[0::2].tolist(), words[1::2].tolist()
+    if -1 not in hashes:
+        taken = list(compress(range(mask + 1), keys))
+        return _Table(mask + 1, tuple(taken), tuple(compress(hashes, keys)), ())
     taken = [slot for slot, key in enumerate(keys) if key and hashes[slot] != -1]
-    gaps = () if -1 not in hashes else tuple(s for s, value in enumerate(hashes) if value == -1)
+    gaps = tuple(slot for slot, value in enumerate(hashes) if value == -1)
     return _Table(mask + 1, tuple(taken), tuple(hashes[slot] for slot in taken), gaps)
 
 
