@@ -330,8 +330,11 @@ def _module_mismatches(record: ExecutionRecord, now: Situation) -> list[Reason]:
 def _environment_mismatches(
     record: ExecutionRecord, now: Situation, policy: EnvironmentPolicy
 ) -> list[Reason]:
-    if policy == "accept":
-        return []
+    return [] if policy == "accept" else environment_changes(record, now)
+
+
+def environment_changes(record: ExecutionRecord, now: Situation) -> list[Reason]:
+    """How Python, the machine and the distributions a run used differ from what is there now."""
     recorded = record.environment
     python, machine = now.surroundings.platform()
     reasons = []

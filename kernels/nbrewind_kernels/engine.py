@@ -22,7 +22,6 @@ from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.reasons import Reason
 from nbrewind.model.records import (
-    FLAGS,
     ExecutionRecord,
     Group,
     Writes,
@@ -43,6 +42,7 @@ from nbrewind_analysis.validity import EnvironmentPolicy, Situation
 from nbrewind_kernels.drafts import RunningCell, draft_record, touch_of
 from nbrewind_kernels.journal import Journal
 from nbrewind_kernels.live import LiveNamespace
+from nbrewind_kernels.notes import notes_on
 from nbrewind_kernels.observers import Observed, Observers
 from nbrewind_kernels.ports import CellOutcome, CellRequest, Decision, Execute, Reuse, Shell
 from nbrewind_kernels.recording import (
@@ -247,6 +247,10 @@ class Engine:
             log.warning("the outputs of a record cannot be read: %s", problem)
             return None
         self._used.add(entry.id)
+        notes = notes_on(record, self.now, self.environment)
+        for note in notes:
+            if note.startswith("environment"):
+                self.warn(f"cells are reused as they ran in another {note}")
         with self.live.holding():
             unloaded = self._unload_for(record)
             self.results.note_rebound((*record.writes.rebound, *record.writes.deleted))
@@ -263,11 +267,7 @@ class Engine:
             recorded_seconds=record.seconds,
             reads=shown(record.reads.versions),
             writes=shown(record.writes.written),
-            notes=[
-                f"{flag}: the recorded run {FLAGS[flag]}, and was not repeated"
-                for flag in record.flags
-                if flag in ("network", "clock", "process")
-            ],
+            notes=notes,
             record=entry.id.hex(),
             seconds=time.perf_counter() - started,
         )

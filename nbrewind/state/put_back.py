@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from nbrewind.errors import NotRestorable
@@ -67,6 +68,8 @@ def _put_folder(target: Path, present: bool) -> None:
 def _put_file(target: Path, data: bytes, mode: int) -> None:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder")
+    if _is_there(target, data, mode):
+        return  # whoever has it open keeps what everyone else sees
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.nbrewind"
     try:
@@ -78,3 +81,12 @@ def _put_file(target: Path, data: bytes, mode: int) -> None:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_there(target: Path, data: bytes, mode: int) -> bool:
+    try:
+        status = target.stat()
+        same = status.st_size == len(data) and stat.S_IMODE(status.st_mode) == mode
+        return same and target.read_bytes() == data
+    except OSError:
+        return False

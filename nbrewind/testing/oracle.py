@@ -25,6 +25,7 @@ from nbrewind.testing.memory_store import MemoryStore
 from nbrewind.testing.plain_shell import PlainShell
 from nbrewind.testing.process import Process
 from nbrewind.testing.signature import signature
+from nbrewind_analysis.validity import EnvironmentPolicy
 from nbrewind_kernels.engine import Engine, Mode
 from nbrewind_kernels.ports import CellRequest, Reuse
 
@@ -54,6 +55,7 @@ class Session:
         mode: `audit` or `replay`; None for a session without NBRewind.
         store: where records go and come from.
         seed: where random number generators start.
+        environment: what a changed package means for the cells that used it.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Session:
         store: Store | None = None,
         *,
         seed: int = 0,
+        environment: EnvironmentPolicy = "rerun",
     ) -> None:
         self.folder = folder
         self.run = Run()
@@ -72,7 +75,12 @@ class Session:
         if mode is not None:
             with self._inside():
                 self._engine = Engine(
-                    self.shell, mode=mode, root=folder, notebook="oracle.ipynb", store=store
+                    self.shell,
+                    mode=mode,
+                    root=folder,
+                    notebook="oracle.ipynb",
+                    store=store,
+                    environment=environment,
                 )
 
     def plan(self, cells: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ def chunks(store: Store, ref: StoredRef) -> list[bytes]:
     return [content[at : at + 32] for at in range(32, len(content), 32)]
 
 
+@pytest.mark.case(53)
 def test_processes_of_one_lineage_get_distinct_numbers_and_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store"
     processes = [start(COMMIT_MANY, path, f"w{i}", 20, 0.6) for i in range(3)]
@@ -53,6 +54,7 @@ def test_processes_that_make_a_key_at_once_agree_on_it(keys: Path) -> None:
     assert os.listdir(keys) == ["signing.key"]
 
 
+@pytest.mark.case(53)
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_killed_writer_leaves_nothing_half_readable(tmp_path: Path, after: int) -> None:
     path = tmp_path / "store"

@@ -54,6 +54,7 @@ def failing(call: Callable[..., object], number: int, nth: int) -> Callable[...,
     return fail
 
 
+@pytest.mark.case(53)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize(
     ("function", "uses"), [("writev", 5), ("fsync", 6), ("rename", 1), ("link", 1), ("mkdir", 2)]
@@ -125,6 +126,7 @@ def test_where_links_are_refused_refs_are_created_exclusively(
     assert all(ref.trusted for ref in open_store(tmp_path).refs())
 
 
+@pytest.mark.case(53)
 def test_a_link_whose_answer_was_lost_has_succeeded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ def forge(path: Path, change: dict[str, object]) -> None:
     path.write_bytes(content + blake3(content).digest())
 
 
+@pytest.mark.case(54)
 @pytest.mark.parametrize(
     "change", [{"record": bytes(32)}, {"source_digest": "other"}, {"created": 9e9}, {"new": 1}]
 )
