@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nbrewind.model.records import Uses
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.table import Closure, VersionTable
+
+NOTHING = Uses()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,25 @@ class Reach:
         return self.closure.names
 
 
-def reach(cell: Cell, table: VersionTable) -> Reach:
+def reach(cell: Cell, table: VersionTable, unnamed: Uses = NOTHING) -> Reach:
     """Work out what a cell can reach.
 
     A function that the cell defines and does not call itself may still be called by an
     older one that looks it up; then what it loads counts as well.
+
+    Args:
+        cell: the cell.
+        table: the versions before it runs.
+        unnamed: what code may touch that the cell calls by no name of the notebook.
     """
     names = cell.names
-    seeds = set(names.reads) | {name for name in names.results if name in table}
-    stores = set(names.stores) | set(names.deletes)
-    dynamic = names.dynamic
+    seeds = (
+        {*unnamed.loads, *unnamed.entities}
+        | set(names.reads)
+        | {name for name in names.results if name in table}
+    )
+    stores = {*unnamed.stores} | set(names.stores) | set(names.deletes)
+    dynamic = names.dynamic or unnamed.dynamic
     ended = table.ended_by(stores)
     if ended is not None:
         seeds |= ended.names

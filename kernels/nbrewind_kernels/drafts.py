@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,7 +18,8 @@ from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint
 from nbrewind_analysis.reach import Reach
 from nbrewind_analysis.validity import Situation
-from nbrewind_kernels.observers import SHELL, Observed, Observers
+from nbrewind_kernels.observers import MAGICS, SHELL, Observed, Observers
+from nbrewind_kernels.own_magics import OwnMagics
 from nbrewind_kernels.ports import CellOutcome, Shell
 from nbrewind_kernels.recording import Changes, Touch
 
@@ -34,6 +36,7 @@ class RunningCell:
     cell: Cell
     hint: CellHint
     reached: Reach
+    magics: OwnMagics
     report: CellReport
     registries: dict[str, int | str]
     """The shell's registries before the run."""
@@ -92,7 +95,7 @@ def draft_record(
         ambient=accesses.ambient,
         files=accesses.files,
         modules=accesses.modules,
-        packages=(*accesses.packages, SHELL) if _shows(outcome) else accesses.packages,
+        packages=(*accesses.packages, *_parts_of_shell(running, outcome)),
         effects=_effects(running, observed, observers, shell),
         environment=accesses.environment,
         status=outcome.status,
@@ -111,9 +114,12 @@ def _counts(name: str, changes: Changes) -> bool:
     return dump is not None and not (is_entity_name(name) and dump.type == "function")
 
 
-def _shows(outcome: CellOutcome) -> bool:
-    """Whether values were shown through the shell's formatters."""
-    return outcome.has_result or any("display" in output.type for output in outcome.outputs)
+def _parts_of_shell(running: RunningCell, outcome: CellOutcome) -> Iterator[str]:
+    """What of the shell a run depends on that a notebook can change."""
+    if outcome.has_result or any("display" in output.type for output in outcome.outputs):
+        yield SHELL  # it showed values through the shell's formatters
+    if running.magics.called:
+        yield MAGICS
 
 
 def _flags(running: RunningCell, before: Situation) -> set[str]:
@@ -123,6 +129,8 @@ def _flags(running: RunningCell, before: Situation) -> set[str]:
     no inputs: such a cell runs every time.
     """
     cell = running.cell
+    if running.magics.hidden_state:
+        return {"untracked"}
     if cell.names.raw_text and any(map(_INPUTS.fullmatch, cell.raw_identifiers)):
         return {"untracked"}
     if running.reached.everything and cell.names.strings & _RESULTS:

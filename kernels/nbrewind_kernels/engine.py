@@ -44,6 +44,7 @@ from nbrewind_kernels.journal import Journal
 from nbrewind_kernels.live import LiveNamespace
 from nbrewind_kernels.notes import notes_on
 from nbrewind_kernels.observers import Observed, Observers
+from nbrewind_kernels.own_magics import own_magics
 from nbrewind_kernels.ports import CellOutcome, CellRequest, Decision, Execute, Reuse, Shell
 from nbrewind_kernels.recording import (
     Changes,
@@ -297,7 +298,8 @@ class Engine:
     def _prepare(self, cell: Cell) -> None:
         """Everything that code about to run may see is in place."""
         self.remaker.session_effects()
-        reached = reach(cell, self.now.table)
+        magics = own_magics(cell, self.shell, self.live.entities)
+        reached = reach(cell, self.now.table, magics.uses)
         wanted = set(reached.names) | (set(cell.names.deletes) & set(self.now.table))
         wanted |= {n for n in cell.raw_identifiers if n in self.live.lazy}
         self._load(set(self.live.lazy) if reached.everything else wanted)
@@ -314,8 +316,8 @@ class Engine:
             self.live.forget([name])
 
     def _start(self, cell: Cell, hint: CellHint, report: CellReport, started: float) -> RunningCell:
-        table = self.now.table
-        reached = reach(cell, table)
+        magics = own_magics(cell, self.shell, self.live.entities)
+        reached = reach(cell, self.now.table, magics.uses)
         self.hidden = self.shell.hidden_names()
         registries = dict(self.shell.registries())
         self.observers.begin(
@@ -323,7 +325,7 @@ class Engine:
             named=self._named(cell, reached),
         )
         self.live.places.begin(reached.names)
-        return RunningCell(cell, hint, reached, report, registries, started)
+        return RunningCell(cell, hint, reached, magics, report, registries, started)
 
     def _named(self, cell: Cell, reached: Reach) -> Named:
         """The paths that a cell, and what it can reach, names."""

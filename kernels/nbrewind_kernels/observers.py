@@ -245,6 +245,8 @@ class Observers:
             elif effect in _DISPLAY:
                 # `%precision 3` says all there is to say; other ways depend on what was read.
                 written[SHELL] = _MAGIC_CALL.findall(cell.code) or [how]
+            elif effect in _MAGIC_REGISTRIES:
+                written.setdefault(MAGICS, []).append(effect)
         accesses = []
         for package in sorted(written.keys() | {p for p in packages if PATCH + p in now}):
             before = now.get(PATCH + package, START)
@@ -329,6 +331,10 @@ BUILTINS = "builtins"
 SHELL = "IPython"
 """Stands for how the shell shows values: cells that show one depend on it."""
 
+MAGICS = "IPython.magics"
+"""Stands for the magics that the notebook registered: cells that call one depend on it."""
+
+_MAGIC_REGISTRIES = frozenset({"ipython:line-magics", "ipython:cell-magics"})
 _DISPLAY = frozenset({"ipython:formatters", "ipython:settings"})
 _MAGIC_CALL = re.compile(r"get_ipython\(\)\.run_line_magic\(.*\)")
 

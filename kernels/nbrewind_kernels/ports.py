@@ -6,7 +6,7 @@ the namespace through. Tests drive the engine with a plain Python shell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +31,9 @@ class Shell(Protocol):
 
     def registries(self) -> Mapping[str, int | str]:
         """A cheap digest of each registry a cell may change (`magics`, `events`, …)."""
+
+    def own_magics(self, names: Set[str]) -> list[object]:
+        """What stands behind magics of these names that the notebook registered itself."""
 
     def put_result(self, age: int, value: Any) -> None:
         """Put a reused cell's result where results are kept; `age` 1 is `_`, 2 is `__`."""

@@ -9,12 +9,14 @@ is left out: importing it again brings that back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import FunctionType, MethodType
 from typing import Any
 
 from IPython.core.alias import Alias
 from IPython.core.magic import MagicAlias
+
+from nbrewind.state.entities import MAIN
 
 _BY_IMPORT = ("matplotlib", "IPython", "ipykernel", "nbrewind")
 """Packages whose own registrations come with their import."""
@@ -54,6 +56,21 @@ def registry_digests(shell: Any) -> Mapping[str, int | str]:
             )
         ),
     }
+
+
+def own_magics(shell: Any, names: Set[str]) -> list[object]:
+    """Functions and methods of the notebook, and aliases, behind magics of some names."""
+    registries = shell.magics_manager.magics.values()
+    found = [registry.get(name) for registry in registries for name in sorted(names)]
+    return [thing for thing in found if _may_be_of_notebook(thing)]
+
+
+def _may_be_of_notebook(thing: object) -> bool:
+    if isinstance(thing, FunctionType):
+        return thing.__globals__.get("__name__") == MAIN
+    if isinstance(thing, MethodType):
+        return type(thing.__self__).__module__ == MAIN
+    return isinstance(thing, Alias | MagicAlias)
 
 
 def _magics(registry: Mapping[str, Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from nbrewind_kernels.interrupts import allowed
 from nbrewind_kernels.outputs import muted
 from nbrewind_kernels.pending_results import put_result
 from nbrewind_kernels.ports import CellOutcome
-from nbrewind_kernels.registries import registry_digests
+from nbrewind_kernels.registries import own_magics, registry_digests
 
 _MODULE_NAMES = frozenset(
     {
@@ -95,6 +95,10 @@ class IPythonShellPort:
     def registries(self) -> Mapping[str, int | str]:
         """Digests of IPython's registries."""
         return registry_digests(self._shell)
+
+    def own_magics(self, names: Set[str]) -> list[object]:
+        """What stands behind magics of these names that the notebook registered itself."""
+        return own_magics(self._shell, names)
 
     def put_result(self, age: int, value: Any) -> None:
         """Put a reused cell's result where IPython keeps it; `age` 1 is `_`, 2 is `__`."""

@@ -8,7 +8,7 @@ import io
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import msgspec
@@ -46,6 +46,10 @@ class PlainShell:
     def registries(self) -> Mapping[str, int | str]:
         """There is nothing to register with."""
         return {}
+
+    def own_magics(self, names: Set[str]) -> list[object]:
+        """There are no magics."""
+        return []
 
     def put_result(self, age: int, value: Any) -> None:
         """Only `_`, `__` and `___` are kept here."""
