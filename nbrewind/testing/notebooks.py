@@ -19,7 +19,17 @@ from hypothesis import strategies as st
 
 from nbrewind.testing.plain_shell import PlainShell
 from nbrewind.testing.process import Process
-from nbrewind.testing.templates import ARRAYS, CLASSES, CODE, FILES, NESTED, VALUES
+from nbrewind.testing.templates import (
+    ARRAYS,
+    CLASSES,
+    CODE,
+    FILES,
+    MODULES,
+    NESTED,
+    ODD,
+    PLACES,
+    VALUES,
+)
 
 _VALUES = ("a", "b", "c", "d")
 _FUNCTIONS = ("f", "g")
@@ -27,7 +37,7 @@ _CLASSES = ("C", "D")
 _FILES = ("p.txt", "q.txt")
 _TRIES = 8
 
-TEMPLATES = VALUES + NESTED + ARRAYS + CODE + CLASSES + FILES
+TEMPLATES = VALUES + NESTED + ARRAYS + CODE + CLASSES + FILES + ODD + PLACES
 
 
 def _is_instance(value: Any) -> bool:
@@ -91,6 +101,8 @@ class Trial:
         for path in self._folder.iterdir():
             if path.is_file():
                 path.unlink()
+        for name, text in MODULES.items():
+            (self._folder / name).write_text(text)
         self._shell = PlainShell()
         self._process = Process(self._folder)
 

@@ -240,3 +240,99 @@ FILES = (
     "import os; os.makedirs('d', exist_ok=True)",
 )
 """Small files in the notebook's folder."""
+
+MODULES = {
+    "mod.py": "import helper\nn = 0\nitems = []\nrate = {'k': 1}\n"
+    "class Box:\n    made = []\n    def __init__(self, v=0):\n        self.v = v\n"
+    "        Box.made.append(v)\n"
+    "def bump(x=1):\n    global n\n    n += x\n    return n\n"
+    "def keep(x, seen=[]):\n    seen.append(x)\n    return len(seen)\n"
+    "def register(f):\n    items.append(f)\n    return f\n"
+    "def call(x): return [f(x) if callable(f) else f for f in items]\n"
+    "def through(x): return helper.put(x)\n",
+    "helper.py": "store = {}\nstream = (i * i for i in range(100))\n"
+    "def put(x):\n    store[len(store)] = x\n    return len(store)\n"
+    "def draw(): return next(stream)\n",
+}
+"""Local modules with state, for notebooks that use `PLACES`."""
+
+PLACES = (
+    "import mod; {v} = mod.bump({n})",
+    "import mod; mod.n = {n}",
+    "import mod; {v} = mod.items",
+    "import mod; mod.items.append({w})",
+    "import mod; mod.rate['k'] = {n}; {v} = mod.rate",
+    "import mod; print(mod.n, mod.rate)",
+    "from mod import bump, keep; {v} = keep({n})",
+    "import mod; {v} = mod.Box({w})",
+    "import mod; print(len(mod.Box.made))",
+    "import mod; mod.Box.made = [{n}]",
+    "import mod\n@mod.register\ndef {f}(x): return [x, {n}]",
+    "import mod; mod.register({h})",
+    "import mod; print(str(mod.call({n}))[:30])",
+    "import mod; {v} = mod.through({n})",
+    "import helper; print(sorted(helper.store))",
+    "import helper; {v} = helper.draw()",
+    "import mod, importlib; importlib.reload(mod); print(mod.n)",
+    "import mod; mod.extra = {w}",
+    "import mod; {v} = getattr(mod, 'extra', {n})",
+    "import mod; mod.bump = lambda x=1: {n}",
+    "import logging\nclass {K}(logging.Handler):\n"
+    "    def emit(self, r): {l}.append(r.getMessage())\nlogging.getLogger('t').addHandler({K}())",
+    "import logging; logging.getLogger('t').warning('w%s', {n})",
+    "import logging; logging.getLogger('t').setLevel({n}0)",
+    "import logging; logging.getLogger('t').info('i')",
+    "import logging; print(logging.getLogger('t').isEnabledFor(20))",
+    "class {K}:\n    def __del__(self): print('end', {n})",
+)
+"""State outside the namespace: of modules, of logging, of objects that end."""
+
+ODD = (
+    "{v} = {{'one', 'two', str({n})}}",
+    "{v} = ''.join({w}) if isinstance({w}, set) else list({w})",
+    "{v} = set(map(str, range({n} + 3))); {v}.discard('1')",
+    "print(list({w})) if isinstance({w}, (set, frozenset, dict)) else print('no')",
+    "import itertools; {v} = itertools.count({n})",
+    "import itertools; {v} = itertools.chain([{n}], [{m}, 4])",
+    "{v} = zip([1, {n}], 'ab'); next({v})",
+    "{v} = enumerate({l})",
+    "{v} = reversed([{n}, {m}, 1])",
+    "{v} = {t}",
+    "print(list({t})[:5])",
+    "import collections; {v} = collections.Counter([{n}, {m}, 1])",
+    "import collections; {v} = collections.OrderedDict(k={w})",
+    "import heapq; {v} = [3, {n}, 1]; heapq.heapify({v})",
+    "import functools; {v} = functools.partial(max, {n})",
+    "import re; {v} = re.compile('{n}+'); print({v}.pattern)",
+    "import io; {v} = io.StringIO('a{n}b'); {v}.read(1)",
+    "print({w}.getvalue(), {w}.tell())",
+    "import datetime; {v} = datetime.date(2024, 1, {n} + 1)",
+    "import decimal; {v} = decimal.Decimal({n}) / 3",
+    "import fractions; {v} = fractions.Fraction({n}, 3)",
+    "import random; {v} = random.Random({n})",
+    "{v} = {w}.random()",
+    "{v} = memoryview(bytearray(b'abc')); {v}[0] = {n}",
+    "import array; {v} = array.array('i', [{n}, 2])",
+    "import weakref; {v} = weakref.ref({i})",
+    "print({w}() is None)",
+    "import types; {v} = types.SimpleNamespace(n={n}, v={w})",
+    "import types; {v} = types.MappingProxyType({k})",
+    "{v} = object()",
+    "{v} = [float('nan')]; {v}.append({v}[0]); print({v}[0] in {v})",
+    "{v} = 2 ** (60 + {n})",
+    "import threading; {v} = threading.Lock()",
+    "import contextlib\n@contextlib.contextmanager\ndef {f}(x=0):\n    print('in')\n    yield x\n"
+    "    print('out')",
+    "with {h}({n}) as {v}: pass",
+    "{v} = ValueError({n}, {w})",
+    "try:\n    raise KeyError({n})\nexcept KeyError as e:\n    {v} = e",
+    "import operator; {v} = operator.itemgetter({n})",
+    "import functools\n@functools.singledispatch\ndef {f}(x): return 'any'\n"
+    "@{f}.register\ndef _f(x: int): return x + {n}",
+    "{v} = [{w}]; {v}.append({v})",
+    "x: int = {n}; print(sorted(globals().get('__annotations__', ())))",
+    "{v} = property(lambda self: {n})",
+    "{v} = slice({n}, None), range({m}), ..., NotImplemented",
+    "async def {f}(x=0): return x",
+)
+"""Types of the standard library, iterators, sets of texts, sentinels."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nbrewind.testing.minimising import smallest
 from nbrewind.testing.notebooks import edits
 from nbrewind.testing.oracle import compare
+from nbrewind.testing.templates import MODULES
 
 FAST = settings(
     max_examples=300,
@@ -34,7 +35,7 @@ def hold_against_a_fresh_run(
 
     def failure(before: list[str], after: list[str]) -> str:
         try:
-            compare(before, after, root, planned=planned)
+            compare(before, after, root, planned=planned, files=MODULES)
         except AssertionError as problem:
             return str(problem)
         return ""
