@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from nbrewind.model.records import ExecutionRecord, ModuleRead
@@ -54,6 +55,10 @@ class DiskSurroundings:
         if read.version == ABSENT:
             return PRESENT if self.modules.is_importable(read.name) else ABSENT
         return self.modules.on_disk(read)
+
+    def linked(self, modules: Iterable[str]) -> set[str]:
+        """Local modules whose code may run when code uses some modules, imported yet or not."""
+        return {read.name for read in self.modules.reach(modules)}
 
     def distribution(self, name: str) -> str:
         """Installed version of a distribution; empty if it is not installed."""

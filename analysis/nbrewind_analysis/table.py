@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from nbrewind.model.records import (
@@ -19,6 +19,10 @@ from nbrewind.state.finalisers import CALLBACK
 from nbrewind.state.places import LOGGING
 
 _ENDINGS = frozenset({FINALISER, CALLBACK})
+
+
+Linked = Callable[[Iterable[str]], set[str]]
+"""Names of the local modules whose code may run when code uses some modules."""
 
 
 @dataclass(slots=True)
@@ -39,7 +43,8 @@ class Closure:
 class VersionTable:
     """Names, their versions, and how they hang together as co-variables."""
 
-    def __init__(self) -> None:
+    def __init__(self, linked: Linked = set) -> None:
+        self._linked = linked
         self._groups: dict[str, Group] = {}
         self._places: set[str] = set()
         self._ending: set[str] = set()
@@ -56,7 +61,7 @@ class VersionTable:
 
     def copy(self) -> VersionTable:
         """An independent table with the same contents."""
-        table = VersionTable()
+        table = VersionTable(self._linked)
         table._groups = dict(self._groups)
         table._places = set(self._places)
         table._ending = set(self._ending)
@@ -158,7 +163,7 @@ class VersionTable:
         for place in self._places:
             by_module.setdefault(place[1:].partition(":")[0], []).append(place)
         found: set[str] = set()
-        for name in modules:
+        for name in {*modules, *self._linked(modules)}:
             while name and name not in by_module:  # `module.attribute` means the module
                 name = name.rpartition(".")[0]
             found.update(by_module.get(name, ()))

@@ -8,6 +8,7 @@ kernel and `nbrewind status`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Protocol
 
 from nbrewind.model.reasons import Reason
@@ -49,6 +50,9 @@ class Surroundings(Protocol):
     def module(self, read: ModuleRead) -> Version:
         """Version of a local module as this process has it, or would import it."""
 
+    def linked(self, modules: Iterable[str]) -> set[str]:
+        """Local modules whose code may run when code uses some modules."""
+
     def distribution(self, name: str) -> str:
         """Version of an installed distribution; empty if it is not installed."""
 
@@ -64,7 +68,7 @@ class Situation:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
-        self.table = VersionTable()
+        self.table = VersionTable(surroundings.linked)
         self.ambient: dict[str, Version] = {}
         """Versions of ambient state that is not as it was at the start."""
         self.files: dict[str, Version] = {}

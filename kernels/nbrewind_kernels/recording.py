@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import FormerGroup, Group, Uses, Variable, is_place_name
 from nbrewind.model.versions import lineage_version
@@ -213,9 +211,7 @@ def write_groups(
     """The co-variables of a record, stored where that is possible."""
     groups = []
     for names in changes.components:
-        variables = {
-            name: _variable(live, name, table, changes, recipe, tidy_modules) for name in names
-        }
+        variables = {name: _variable(name, table, changes, recipe, tidy_modules) for name in names}
         sharing = changes.sharing.pairs(names) if changes.sharing is not None else {}
         dump = _joint_dump(live, names, changes)
         manifest = None if dump is None else store_group(names, dump)
@@ -224,7 +220,6 @@ def write_groups(
 
 
 def _variable(
-    live: LiveNamespace,
     name: str,
     table: VersionTable,
     changes: Changes,
@@ -235,11 +230,7 @@ def _variable(
         return table.variable(name)
     dump = changes.exam.finish(changes.dumps[name])
     own = lineage_version(recipe, name) if dump.problem else changes.exam.version(dump)
-    uses = dump.uses
-    if is_place_name(name):
-        linked = live.places.links(name).union(uses.modules)
-        uses = msgspec.structs.replace(uses, modules=tuple(sorted(linked)))
-    return Variable(own, dump.type, dump.size, tidy_modules(uses))
+    return Variable(own, dump.type, dump.size, tidy_modules(dump.uses))
 
 
 def _joint_dump(live: LiveNamespace, names: tuple[str, ...], changes: Changes) -> Dump | None:

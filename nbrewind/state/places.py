@@ -146,11 +146,6 @@ class Places:
         elif not part:
             sys.modules.pop(module, None)
 
-    def links(self, name: str) -> set[str]:
-        """Names of the modules whose code runs when code uses a place's module."""
-        module = _module(name)
-        return set() if name == LOGGING else {r.name for r in self._modules.reach([module])}
-
     def _take(self, name: str, keep: module_state.Keep) -> Any:
         if name != LOGGING:
             return module_state.take(sys.modules[name[1:]], keep)

@@ -24,11 +24,11 @@ from nbrewind.testing.templates import (
     CLASSES,
     CODE,
     FILES,
-    MODULES,
     NESTED,
     ODD,
     PLACES,
     VALUES,
+    write_modules,
 )
 
 _VALUES = ("a", "b", "c", "d")
@@ -101,8 +101,7 @@ class Trial:
         for path in self._folder.iterdir():
             if path.is_file():
                 path.unlink()
-        for name, text in MODULES.items():
-            (self._folder / name).write_text(text)
+        write_modules(self._folder)
         self._shell = PlainShell()
         self._process = Process(self._folder)
 

@@ -7,11 +7,18 @@ purpose: it is what capture is judged by.
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
 import functools
 import re
 import types
+import uuid
 from collections import deque
 from typing import Any
+
+_VALUES = (decimal.Decimal, fractions.Fraction, datetime.date, datetime.datetime, uuid.UUID)
+"""Types whose instances nobody can change: `is` is not promised among equal ones."""
 
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), range, slice, type(Ellipsis))
 _DISPATCHER = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
@@ -47,6 +54,8 @@ class _Walk:
             return "class", value.__module__, value.__qualname__
         if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)):
             return "builtin", repr(value).split(" at 0x")[0]
+        if kind in _VALUES:
+            return kind.__name__, repr(value)
         number = self._numbers.get(id(value))
         if number is not None:
             return "again", number

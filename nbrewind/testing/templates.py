@@ -8,6 +8,8 @@ define, `{L}` one that is defined, `{n}` and `{m}` small numbers, `{p}` a file.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 VALUES = (
     "{v} = {n}",
     "{v} = [{n}, [{m}]]",
@@ -256,6 +258,13 @@ MODULES = {
 }
 """Local modules with state, for notebooks that use `PLACES`."""
 
+
+def write_modules(folder: Path) -> None:
+    """Put `MODULES` into a notebook's folder."""
+    for name, text in MODULES.items():
+        (folder / name).write_text(text)
+
+
 PLACES = (
     "import mod; {v} = mod.bump({n})",
     "import mod; mod.n = {n}",
@@ -292,7 +301,7 @@ ODD = (
     "{v} = ''.join({w}) if isinstance({w}, set) else list({w})",
     "{v} = set(map(str, range({n} + 3))); {v}.discard('1')",
     "print(list({w})) if isinstance({w}, (set, frozenset, dict)) else print('no')",
-    "import itertools; {v} = itertools.count({n})",
+    "import itertools; {v} = itertools.islice(itertools.count({n}), 5)",
     "import itertools; {v} = itertools.chain([{n}], [{m}, 4])",
     "{v} = zip([1, {n}], 'ab'); next({v})",
     "{v} = enumerate({l})",

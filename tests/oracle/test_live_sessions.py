@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from nbrewind.testing.memory_store import MemoryStore
 from nbrewind.testing.notebooks import edited, notebooks
 from nbrewind.testing.oracle import Session, check, checked
+from nbrewind.testing.templates import write_modules
 from nbrewind_kernels.engine import Mode
 
 SETTINGS = settings(
@@ -45,6 +46,7 @@ class Notebook(RuleBasedStateMachine):
         for folder in (self.folder, self.beside):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
+            write_modules(folder)
         self.store = MemoryStore()
         self.cells: list[str] = []
         self.ours: Session | None = None

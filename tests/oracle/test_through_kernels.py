@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from nbrewind.testing.notebooks import edits
+from nbrewind.testing.templates import write_modules
 
 RUN_KEYS = {"notebook", "kernel", "seconds", "executed", "reused", "saved_seconds", "cells"}
 CELL_KEYS = {"index", "id", "action", "reasons", "seconds", "recorded_seconds", "reads", "writes"}
@@ -80,6 +81,7 @@ def write(path: Path, cells: list[str]) -> None:
 def plainly(path: Path, cells: list[str], folder: Path) -> Any:
     """The notebook as plain nbclient and ipykernel leave it."""
     folder.mkdir()
+    write_modules(folder)
     write(folder / "plain.ipynb", cells)
     notebook = nbformat.read(folder / "plain.ipynb", 4)
     client = NotebookClient(
@@ -133,6 +135,7 @@ def compare(before: list[str], after: list[str], folder: Path) -> dict[str, Any]
     """Audit, edit, replay and replay again; returns the report of the first replay."""
     place = folder / "ours"
     place.mkdir()
+    write_modules(place)
     path = place / "notebook.ipynb"
     write(path, before)
     check(command("audit", path, cwd=place), path, "nbrewind-audit", before)
