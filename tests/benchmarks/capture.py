@@ -1,21 +1,23 @@
 """What a look at state costs: `python tests/benchmarks/capture.py [--quick]`.
 
-In process, without kernels. For many small objects and for large buffers: the look after
-a cell that only read the value, and after one that changed it, as multiples of what no
-detector can do without: one `pickle.dumps`, one XXH3 pass, one copy. Both sides are
-timed in turn; ratios are medians over the rounds.
+In process, without kernels. The look after a cell that only read a value, and after one that
+changed it, as multiples of what no detector can do without: one `pickle.dumps` of small
+objects; of large buffers one XXH3 pass and, if they changed, one copy. After a change the
+look also has the value's version, and finds out whether it shares anything with another
+value that was touched. All are timed in turn; each figure is the best of all rounds.
 """
 
 from __future__ import annotations
 
 import pickle
-import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tables import keep, options, show
+from values import FRAMES, OBJECTS, define_in
 from xxhash import xxh3_128_digest
 
 from nbrewind.state.capture import Examination
@@ -27,96 +29,118 @@ from nbrewind.store.leaves import LeafHasher
 _MILLION = 1_000_000
 
 
-def _records(count: int) -> list[dict[str, Any]]:
-    return [{"id": i, "name": f"item {i}", "score": i / 7} for i in range(count // 5)]
+class Looks:
+    """Looks at one value, time and again, as a session would."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._other = [[0], [1]]
+        self._hasher = LeafHasher()
+        self._scope = Scope(vars(sys.modules["__main__"]), EntityTable())
+
+    def read(self) -> None:
+        """The look after a cell that may have changed the value."""
+        self._look(Examination(self._scope, self._hasher))
+
+    def changed(self) -> None:
+        """The look after a cell that did."""
+        exam = Examination(self._scope, self._hasher)
+        dump = self._look(exam)
+        Sharing({"other": exam.look(self._other), "value": dump}).components()
+        exam.version(exam.finish(dump))
+
+    def _look(self, exam: Examination) -> Any:
+        dump = exam.look(self._value)
+        if dump.problem:
+            raise RuntimeError(dump.problem)
+        return dump
 
 
-def _nested(count: int) -> list[list[int]]:
-    return [[i, i + 1, i + 2] for i in range(1000, 1000 + count // 4)]
-
-
-def _texts(count: int) -> list[str]:
-    return [f"text number {i}" for i in range(count)]
-
-
-def _touch(value: list[Any]) -> None:
-    value[0], value[-1] = value[-1], value[0]
-
-
-def _touch_array(value: Any) -> None:
-    value[len(value) // 2] += 1.0
-
-
-def _touch_everything(value: Any) -> None:
-    value += 1.0
-
-
-def row(
-    name: str,
-    value: Any,
-    change: Callable[[Any], None],
-    yardsticks: dict[str, Callable[[Any], object]],
-    rounds: int,
-) -> dict[str, Any]:
-    """One line of the table."""
-    hasher = LeafHasher()
-    namespace = {"value": value}
-    scope = Scope(namespace, EntityTable())
-
-    def look(*, changed: bool) -> None:
-        exam = Examination(scope, hasher)
-        dump = exam.look(value)
-        if changed:
-            # Another mutable value was touched too: do they share anything?
-            Sharing({"other": exam.look([0]), "value": dump}).components()
-            exam.version(dump)
-
-    look(changed=True)
-    read, wrote = [], []
-    others: dict[str, list[float]] = {key: [] for key in yardsticks}
+def best(rounds: int, **functions: Callable[[], object]) -> dict[str, float]:
+    """The shortest time of each function, in milliseconds; they take turns."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
-        for key, function in yardsticks.items():
-            others[key].append(_seconds(lambda f=function: f(value)))
-        read.append(_seconds(lambda: look(changed=False)))
-        change(value)
-        wrote.append(_seconds(lambda: look(changed=True)))
-    result: dict[str, Any] = {"value": name}
-    for what, mine in (("read", read), ("changed", wrote)):
-        for key, theirs in others.items():
-            ratio = statistics.median([m / t for m, t in zip(mine, theirs, strict=True)])
-            result[f"{what} / {key}"] = round(ratio, 2)
-    result["ms, changed"] = round(1e3 * statistics.median(wrote), 1)
-    return result
+        for name, function in functions.items():
+            began = time.perf_counter()
+            function()
+            times[name].append(1e3 * (time.perf_counter() - began))
+    return {name: min(found) for name, found in times.items()}
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    function()
-    return time.perf_counter() - began
+def object_row(name: str, value: Any, rounds: int) -> dict[str, Any]:
+    """One line of the tables of objects."""
+    looks = Looks(value)
+    looks.changed()
+    found = best(
+        rounds, dumps=lambda: pickle.dumps(value, 5), read=looks.read, changed=looks.changed
+    )
+    return {
+        "value": name,
+        "ms, pickle.dumps": round(found["dumps"], 2),
+        "ms, read": round(found["read"], 2),
+        "read / dumps": round(found["read"] / found["dumps"], 2),
+        "changed / dumps": round(found["changed"] / found["dumps"], 2),
+    }
+
+
+def buffer_row(name: str, array: Any, change: Callable[[], None], rounds: int) -> dict[str, Any]:
+    """One line of the table of buffers."""
+    looks = Looks(array)
+    looks.changed()
+    copy = array.copy()
+    found = best(
+        rounds,
+        xxh3=lambda: xxh3_128_digest(array),
+        memcpy=lambda: np.copyto(copy, array),
+        read=looks.read,
+        change=change,
+        changed=looks.changed,
+    )
+    return {
+        "value": name,
+        "ms, xxh3": round(found["xxh3"], 1),
+        "ms, memcpy": round(found["memcpy"], 1),
+        "read / xxh3": round(found["read"] / found["xxh3"], 2),
+        "(changed - read) / memcpy": round((found["changed"] - found["read"]) / found["memcpy"], 2),
+    }
 
 
 def main() -> None:
-    """Print one table for objects and one for buffers."""
+    """Print a table for objects, one for frames and one for buffers."""
     given = options("Cost of looking at values, in process.")
-    rounds = given.rounds or (2 if given.quick else 9)
+    define_in(sys.modules["__main__"])
+    rounds = given.rounds or (2 if given.quick else 7)
     count = 5_000 if given.quick else _MILLION
-    size = _MILLION if given.quick else 1_000 * _MILLION
-    dumps = {"pickle.dumps": lambda value: pickle.dumps(value, 5)}
     objects = [
-        row(f"{count} objects: {make.__name__[1:]}", make(count), _touch, dumps, rounds)
-        for make in (_records, _nested, _texts)
-        if given.only in make.__name__
-    ]
-    show(f"Small objects, medians of {rounds} rounds", objects)
-    passes = {"xxh3": lambda value: xxh3_128_digest(value), "copy": lambda value: value.copy()}
-    array = np.random.default_rng(0).random(size // 8)
-    buffers = [
-        row(f"{size / 1e6:.0f} MB: {name}", array, change, passes, rounds)
-        for name, change in (("one element", _touch_array), ("every element", _touch_everything))
+        object_row(name, make(count), rounds)
+        for name, make in OBJECTS.items()
         if given.only in name
     ]
-    show(f"\nLarge buffers, medians of {rounds} rounds", buffers)
-    keep([*objects, *buffers], given.json)
+    show(f"{count} objects, best of {rounds} rounds", objects)
+    rows = 5_000 if given.quick else 2 * _MILLION
+    frames = [
+        object_row(f"frame, {name}", make(rows), rounds)
+        for name, make in FRAMES.items()
+        if given.only in f"frame, {name}"
+    ]
+    show(f"\nFrames of {rows} rows, best of {rounds} rounds", frames)
+    size = _MILLION if given.quick else 1_000 * _MILLION
+    array = np.random.default_rng(0).random(size // 8)
+
+    def change_one() -> None:
+        array[len(array) // 2] += 1.0
+
+    def change_all() -> None:
+        np.add(array, 1.0, out=array)
+
+    changes = {"one element": change_one, "every element": change_all}
+    buffers = [
+        buffer_row(f"buffer, {name} changed", array, change, rounds)
+        for name, change in changes.items()
+        if given.only in f"buffer, {name} changed"
+    ]
+    show(f"\n{size / 1e6:.0f} MB, best of {rounds} rounds", buffers)
+    keep([*objects, *frames, *buffers], given.json)
 
 
 if __name__ == "__main__":
