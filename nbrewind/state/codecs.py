@@ -24,6 +24,7 @@ _OF_REGISTRY = "nbrewind.state.library_objects:reduce_of_registry"
 _LIVE = "a live {name} cannot be stored"
 
 _EXACT: dict[str, str] = {
+    "functools.singledispatchmethod": "nbrewind.state.function_tools:reduce_method",
     "functools._lru_cache_wrapper": "nbrewind.state.function_tools:reduce_cached",
     "numpy.ndarray": "nbrewind.state.arrays:reduce_array",
     "torch.Tensor": "nbrewind.state.tensors:reduce_tensor",

@@ -17,6 +17,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotRestorable, NotStorable
+from nbrewind.state.class_lines import BY_COMPILER, loaded_attribute, stored_attribute
 from nbrewind.state.code import code_digest
 from nbrewind.state.entities import MAIN, is_notebook_class
 from nbrewind.state.instances import HEAP_TYPE, built_in_base
@@ -196,7 +197,7 @@ def reduce_class(cls: type, entity: str) -> Reduced:
         skeleton["__orig_bases__"] = own["__orig_bases__"]
     if slots is not None:
         skeleton["__slots__"] = slots
-    state = class_state(cls)
+    state = [stored_attribute(key, value, cls.__qualname__) for key, value in class_state(cls)]
     # Placeholders keep the order of the attributes, which `vars()` shows. Where a base looks at
     # its subclasses while they are made, special ones that are no methods have none.
     looked_at = _is_looked_at(cls)
@@ -270,6 +271,7 @@ def make_class(
 
 def set_class_state(cls: type, state: list[tuple[str, Any]]) -> None:
     """Make a class's own attributes those of `state`, in its order where it is new."""
+    state = [(key, loaded_attribute(key, value)) for key, value in state]
     wanted = dict(state)
     for key, value in list(type.__getattribute__(cls, "__dict__").items()):
         if (
@@ -293,7 +295,7 @@ def _reduce_enum(cls: enum.EnumMeta, own: Any, entity: str) -> Reduced:
         raise NotStorable(f"enum {cls.__qualname__} builds its members with code of its own")
     values = [(name, member._value_) for name, member in members.items()]
     state = [
-        (key, value)
+        stored_attribute(key, value, cls.__qualname__)
         for key, value in own.items()
         if key not in _NOT_STATE
         and key not in _ENUM_MACHINERY
@@ -317,6 +319,8 @@ def _written_by_user(key: str, value: Any) -> bool:
     """Whether an enum's attribute is the user's, not one that `enum` puts there."""
     if isinstance(value, types.FunctionType):
         return value.__module__ == MAIN
+    if key in BY_COMPILER:
+        return True
     return not key.startswith("__") and not isinstance(value, enum.property)
 
 
@@ -353,7 +357,7 @@ def make_enum(
 
 def _set_attributes(cls: type, state: list[tuple[str, Any]]) -> None:
     for key, value in state:
-        type.__setattr__(cls, key, value)
+        type.__setattr__(cls, key, loaded_attribute(key, value))
 
 
 def _is_named_tuple(cls: type) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _DISPATCHER = functools.singledispatch(lambda x: x)
 _DISPATCHER_CODE: types.CodeType = _DISPATCHER.__code__  # type: ignore[attr-defined]
+_METHOD_CACHE = "_method_cache"
 _MADE_WITH = frozenset(vars(_DISPATCHER))
 
 
@@ -48,6 +50,20 @@ def set_dispatcher_state(dispatcher: Any, state: Any) -> None:
     for cls, function in registry:
         dispatcher.register(cls, function)
     set_attributes(dispatcher, attributes)
+
+
+def reduce_method(pickler: StatePickler, method: Any) -> Any:
+    """Reduce a generic method to what it dispatches to; its cache (Python 3.13) starts anew."""
+    state = {k: v for k, v in vars(method).items() if k != _METHOD_CACHE}
+    return make_method, (type(method), _METHOD_CACHE in vars(method)), state
+
+
+def make_method(kind: Any, cached: bool) -> Any:
+    """A generic method without what it dispatches to."""
+    method = kind.__new__(kind)
+    if cached:
+        setattr(method, _METHOD_CACHE, weakref.WeakKeyDictionary())
+    return method
 
 
 def reduce_cached(pickler: StatePickler, cached: Any) -> Any:

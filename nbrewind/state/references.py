@@ -14,6 +14,8 @@ _references: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 def is_by_reference(obj: Any) -> bool:
     """Whether importing `__module__` and following `__qualname__` leads to `obj` itself."""
+    if obj.__module__ == MAIN:
+        return False  # and looking along the way would ask descriptors of the notebook
     try:
         known = _references.get(obj)
     except Exception:  # a metaclass that hashes and compares its classes in its own way
@@ -27,7 +29,7 @@ def is_by_reference(obj: Any) -> bool:
     except Exception:
         found = None
     answer = found is obj
-    if answer and obj.__module__ != MAIN:
+    if answer:
         with contextlib.suppress(Exception):
             _references[obj] = True
-    return answer and obj.__module__ != MAIN
+    return answer

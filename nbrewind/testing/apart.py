@@ -33,6 +33,7 @@ def compare_apart(
     files: Mapping[str, str] | None = None,
     edited_files: Mapping[str, str] | None = None,
     python: str = sys.executable,
+    later: str = "",
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Run:
@@ -45,6 +46,7 @@ def compare_apart(
         files: what the folder contains before the audit.
         edited_files: files written anew between audit and replay.
         python: the interpreter.
+        later: the interpreter of the replay, if it is another one.
         options: its options.
         environment: environment variables beside the present ones.
 
@@ -54,7 +56,8 @@ def compare_apart(
     Raises:
         AssertionError: outputs, errors, state or files differ.
     """
-    start = [python, *options, "-m", "nbrewind.testing.apart"]
+    start = [python, *options, "-m", __name__]
+    restart = [later or python, *start[1:]]
     variables = {**os.environ, **_paths(), "PYTHONHASHSEED": "0", **(environment or {})}
     with tempfile.TemporaryDirectory(dir=root) as place:
         ours, plain, store = (Path(place) / name for name in ("ours", "plain", "store"))
@@ -62,7 +65,7 @@ def compare_apart(
         _write(ours, files)
         _checked(start, variables, before, "audit", ours, plain, store)
         _write(ours, edited_files)
-        return _checked(start, variables, after, "replay", ours, plain, store)
+        return _checked(restart, variables, after, "replay", ours, plain, store)
 
 
 def _paths() -> dict[str, str]:

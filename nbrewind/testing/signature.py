@@ -75,6 +75,8 @@ class _Walk:
             return [self.describe(part) for part in (value.fget, value.fset, value.fdel)]
         if isinstance(value, (classmethod, staticmethod)):
             return self.describe(value.__func__)
+        if isinstance(value, functools.singledispatchmethod):
+            return [self.describe(value.dispatcher), self.describe(value.func)]
         if isinstance(value, functools.partial):
             return [self.describe(part) for part in (value.func, value.args, value.keywords)]
         if isinstance(value, (list, dict, set, frozenset, tuple, deque)):
