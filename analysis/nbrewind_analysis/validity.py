@@ -319,7 +319,8 @@ def _must_be_there(access: FileAccess) -> bool:
     """Whether a written file cannot be put back: outside the folder, or not kept."""
     if access.write is None:
         return False
-    kept = access.content is not None or access.directory or access.write == ABSENT
+    kept = access.content is not None or access.directory or bool(access.link)
+    kept = kept or access.write == ABSENT
     return access.path.startswith("/") or not kept
 
 

@@ -140,7 +140,9 @@ class Journal:
 
     def _keep(self, writer: StoreWriter, access: FileAccess) -> FileAccess:
         """Keep the content of a file that a run wrote inside the notebook's folder."""
-        if access.write in (None, ABSENT) or access.directory or access.path.startswith("/"):
+        if access.write in (None, ABSENT) or access.directory or access.link:
+            return access
+        if access.path.startswith("/"):
             return access
         data = contents(str(self._root / access.path), LARGEST_FILE)
         if data is None:

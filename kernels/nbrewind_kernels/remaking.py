@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NEVER_REPEATED = frozenset(
-    {"network", "process", "subprocess", "external-write", "stdin", "threads"}
-)
+NEVER_REPEATED = frozenset({"network", "subprocess", "external-write", "stdin", "threads"})
 """Flags of runs that are not repeated behind the user's back."""
 
 _KEPT_BYTES = 64 * 2**20

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,9 +88,10 @@ class VirtualState:
     def settle_files(self) -> None:
         """Bring files up to date that reused cells wrote."""
         waiting, self._files = self._files, {}
-        for path, access in waiting.items():
+        for path, access in sorted(waiting.items(), key=_turn):
             self._now.files.pop(path, None)
-            if self._now.surroundings.file(path, access.write or ABSENT) == access.write:
+            there = self._now.surroundings.file(path, access.write or ABSENT) == access.write
+            if there and bool(access.link) == os.path.islink(self._root / path):
                 continue
             try:
                 data = None
@@ -118,3 +120,12 @@ class VirtualState:
                     tracker.set(access.provider, ENTROPY, access.start)
             if not wanted:
                 return
+
+
+def _turn(item: tuple[str, FileAccess]) -> tuple[int, int]:
+    """Files go before their folders, folders come before what is in them."""
+    path, access = item
+    depth = path.count("/")
+    if access.write == ABSENT:
+        return (1, -depth) if access.directory else (0, 0)
+    return (2, depth) if access.directory else (4 if access.link else 3, 0)

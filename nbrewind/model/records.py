@@ -164,6 +164,8 @@ class FileAccess(msgspec.Struct, frozen=True, omit_defaults=True):
     """Permission bits of a written file."""
     directory: bool = False
     """It is a directory that the run made or removed."""
+    link: str = ""
+    """Where it leads, if the run made it a symbolic link, as the link says it."""
 
 
 class ModuleRead(msgspec.Struct, frozen=True):

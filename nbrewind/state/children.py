@@ -51,9 +51,10 @@ class Children:
 
     def were_started(self) -> bool:
         """Whether children ended, or are there that were not, since `begin`."""
-        if resource.getrusage(resource.RUSAGE_CHILDREN) != self._usage:
-            return True
-        return any(child.pid not in self._known for child in _children())
+        there = {child.pid for child in _children()}
+        if resource.getrusage(resource.RUSAGE_CHILDREN) != self._usage and self._known <= there:
+            return True  # one has ended, and it is none of those before
+        return not there <= self._known
 
     def go_on(self) -> bool:
         """Whether a child of the run is still at work, be it one that has lost its parent."""

@@ -78,6 +78,7 @@ _CAREFUL_OPTIONS = {
     "tee": frozenset({"-a", "--append"}),
     "tar": frozenset({"-r", "-u", "-k", "--append", "--update", "--keep-old-files"}),
 }
+_RECURSIVE = re.compile(r"-\w*[rR]\w*|--recursive")
 _FORCED = re.compile(r"-\w*f\w*|--force")
 _PARENTS = re.compile(r"-\w*p\w*|--parents")
 
@@ -272,7 +273,10 @@ class Told:
         self.careful = self.careful or not known
         arguments = [word for word in words[1:] if not word.startswith("-") or "=" in word]
         if program == "rm" and any(map(_FORCED.fullmatch, options)):
-            self.forced.update(p for word in arguments if (p := _absolute(word, folder)))
+            # What else is in a folder is gone with it: that there is none then counts.
+            deep = any(map(_RECURSIVE.fullmatch, options))
+            gone = (path for word in arguments if (path := _absolute(word, folder)))
+            (self.tested if deep else self.forced).update(gone)
         elif program in ("cp", "mv", "tee") and known:
             self._copy(program, arguments, folder)
         elif program not in _SPEAKING:

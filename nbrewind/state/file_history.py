@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nbrewind.model.records import FileAccess
@@ -83,6 +83,21 @@ class History:
         entry.folder = entry.folder or folder
         entry.changed = True
 
+    def gone_unseen(self, path: str) -> None:
+        """Report that a file is not there any more, whether or not it was before."""
+        if not os.path.lexists(path):
+            entry = self._paths.setdefault(path, _Path(False, False, 0))
+            entry.changed = entry.removed = entry.ensured = True
+
+    def folders_gone_unseen(self, paths: Iterable[str]) -> None:
+        """Folders were removed: what was in them counts, because all of it is gone."""
+        for path in paths:
+            entry = self._paths.get(path)
+            if entry is not None and entry.existed and not os.path.lexists(path):
+                inside = (p for p, e in self._paths.items() if e.existed and e.changed)
+                names = [os.path.basename(p) for p in inside if os.path.dirname(p) == path]
+                entry.read = listing_version(names)
+
     def is_changed(self, path: str) -> bool:
         """Whether the run is known to have changed a path."""
         entry = self._paths.get(path)
@@ -134,6 +149,8 @@ class History:
             return FileAccess(path=path, read=entry.read, write=ABSENT, directory=folder)
         if entry.removed:  # announced, but it failed
             return FileAccess(path=path, read=entry.read)
+        if os.path.islink(path):
+            return self._linked(path, entry)
         if os.path.isdir(path):
             if entry.existed and entry.folder:
                 return FileAccess(path=path, read=entry.read)
@@ -141,6 +158,14 @@ class History:
                 entry.read = ABSENT
             return FileAccess(path=path, read=entry.read, write=PRESENT, directory=True)
         return self._written(path, entry)
+
+    def _linked(self, path: str, entry: _Path) -> FileAccess:
+        version = PRESENT if os.path.isdir(path) else digest_file(path)
+        if version == ABSENT:
+            self.untracked = True  # it leads to nothing: there is no version to compare
+        if entry.read == version and entry.existed:
+            return FileAccess(path=path, read=version)
+        return FileAccess(path=path, read=entry.read, write=version, link=os.readlink(path))
 
     def _written(self, path: str, entry: _Path) -> FileAccess:
         version = digest_file(path)
@@ -346,11 +371,12 @@ class History:
             self._change(touch.path, entry, needs_content=True)
 
     def _link(self, touch: Touch) -> None:
-        if not os.path.isfile(touch.target):
-            self.untracked = True  # a link to a folder or to nothing cannot be put back
-            return
-        self._read(Touch(How.READ, os.path.normpath(touch.target)))
-        self._replace(touch)
+        entry = self._look(touch.path, PRESENT)
+        if os.path.lexists(touch.path):
+            return  # it will fail
+        if os.path.isfile(touch.target):  # what it leads to is what it will hold
+            self._read(Touch(How.READ, os.path.normpath(touch.target)))
+        self._change(touch.path, entry)
 
 
 _NOTES = {

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from nbrewind.model.records import FileAccess
 from nbrewind.model.versions import Version
 from nbrewind.state import audit, existence, inotify
@@ -338,13 +340,7 @@ class FileTracker:
         path = inside(self._root, access.path)
         if path == access.path:
             path = inside(self._real_root, access.path)
-        return FileAccess(
-            path=path,
-            read=access.read,
-            write=access.write,
-            mode=access.mode,
-            directory=access.directory,
-        )
+        return msgspec.structs.replace(access, path=path)
 
     def _is_outside(self, path: str) -> bool:
         # A path below the notebook's folder may lead out of it through a link.

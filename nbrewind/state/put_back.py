@@ -24,19 +24,24 @@ def put_back(root: Path, access: FileAccess, data: bytes | None = None) -> None:
         access: What a run did; nothing happens if it only read.
         data: Content of a file to write.
 
+    A link is made only if it leads to something inside `root`.
+
     Raises:
         NotRestorable: The path leads out of `root`, a folder stands where a file should
             (or the other way round), the content is missing, or the disk refuses.
     """
     if access.write is None:
         return
-    target = _checked(root, access.path, removing=access.write == ABSENT)
+    in_place = access.write == ABSENT or bool(access.link)
+    target = _checked(root, access.path, in_place=in_place)
     with unheard():
         try:
             if access.directory:
                 _put_folder(target, present=access.write != ABSENT)
             elif access.write == ABSENT:
                 target.unlink(missing_ok=True)
+            elif access.link:
+                _put_link(root, target, access.link)
             elif data is None:
                 raise NotRestorable(f"{access.path}: its content was not kept; run its cell again")
             else:
@@ -45,14 +50,14 @@ def put_back(root: Path, access: FileAccess, data: bytes | None = None) -> None:
             raise NotRestorable(f"{access.path}: cannot be put back: {error}") from error
 
 
-def _checked(root: Path, path: str, removing: bool) -> Path:
+def _checked(root: Path, path: str, in_place: bool) -> Path:
     """The absolute path; refused if it is not inside `root` once links are followed.
 
-    A link is removed as itself, but written through, so only then must it lead inside.
+    A link is removed and made as itself, but written through: only then must it lead inside.
     """
     base = root.resolve()
     place = base / path
-    target = place.parent.resolve() / place.name if removing else place.resolve()
+    target = place.parent.resolve() / place.name if in_place else place.resolve()
     if os.path.isabs(path) or place.name == ".." or base not in target.parents:
         raise NotRestorable(f"{path}: leads out of {base}; files there are never written")
     return target
@@ -63,6 +68,14 @@ def _put_folder(target: Path, present: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     elif target.is_dir():
         target.rmdir()
+
+
+def _put_link(root: Path, target: Path, text: str) -> None:
+    _checked(root, os.path.relpath(target.parent / text, root.resolve()), in_place=False)
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(text)
 
 
 def _put_file(target: Path, data: bytes, mode: int) -> None:

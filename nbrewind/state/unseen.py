@@ -95,6 +95,7 @@ class Unseen:
         for one in lists:  # how they were before is worked out from what has changed
             if one.opened and self._lists(one.path):
                 self.history.note(Touch(How.LIST, one.path))
+        self.history.folders_gone_unseen(one.path for one in traffic.values() if one.folder)
         if self.children:
             self._words()
 
@@ -147,7 +148,7 @@ class Unseen:
         if one.created and gone:
             return False
         if gone:
-            return not (self.children and _is_in(path, self.told.forced))
+            return not (self.children and path in self.told.forced)
         if path in self.told.tested or (self.named.updates and not self.children):
             return True
         if self.told.careful:
@@ -187,6 +188,8 @@ class Unseen:
             if not self.history.is_changed(path):
                 how = How.STAT if path in self.told.named else How.CHECK
                 self.history.note(Touch(how, path))
+        for path in sorted(self.told.forced):
+            self.history.gone_unseen(path)
 
 
 def may_write_files() -> bool:
@@ -199,10 +202,6 @@ def may_write_files() -> bool:
             if top not in standard and top not in _THROUGH_PYTHON:
                 return True
     return False
-
-
-def _is_in(path: str, places: set[str]) -> bool:
-    return any(path == place or path.startswith(place + os.sep) for place in places)
 
 
 def _is_database(path: str) -> bool:

@@ -242,7 +242,7 @@ def checked(
         AssertionError: outputs, errors, state or files differ.
     """
     copy = folder.with_name(f"{folder.name}-plain")
-    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    shutil.copytree(folder, copy, symlinks=True, dirs_exist_ok=True)
     try:
         plain = in_a_fork(lambda: run_plainly(cells, copy)) if forked else run_plainly(cells, copy)
     finally:
@@ -286,12 +286,18 @@ def shown(outputs: tuple[OutputMessage, ...]) -> list[tuple[str, bytes]]:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Files below a folder, with their contents."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    """Files and links below a folder, with their contents, and folders that are empty."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if "__pycache__" in path.parts:
+            continue
+        if path.is_symlink():
+            found[str(path.relative_to(folder))] = f"link to {path.readlink()}".encode()
+        elif path.is_file():
+            found[str(path.relative_to(folder))] = path.read_bytes()
+        elif path.is_dir() and not any(path.iterdir()):
+            found[f"{path.relative_to(folder)}/"] = b""
+    return found
 
 
 def _write(folder: Path, files: Mapping[str, str] | None) -> None:
@@ -304,7 +310,7 @@ def _write(folder: Path, files: Mapping[str, str] | None) -> None:
 def _empty(folder: Path) -> None:
     """Remove what is in a folder; removing the folder itself is what takes long."""
     for path in folder.iterdir():
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()

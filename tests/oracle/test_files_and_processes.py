@@ -372,3 +372,69 @@ def store_record(store: MemoryStore, report: CellReport):  # type: ignore[no-unt
     from nbrewind.model.records import ExecutionRecord
 
     return msgspec.msgpack.decode(store.get(bytes.fromhex(report.record)), type=ExecutionRecord)
+
+
+# What is put back
+
+LIVES = {
+    "a link": (
+        ["import os", "os.symlink('a', 'l')", "os.path.islink('l'), open('l').read()"],
+        {"a": "1"},
+    ),
+    "a link to a folder": (
+        ["import os", "os.symlink('d', 'l')", "open('l/a').read(), os.readlink('l')"],
+        {"d/a": "1"},
+    ),
+    "a link by a process": (
+        ["import os", "x = os.system('ln -s a l')", "os.path.islink('l'), open('l').read()"],
+        {"a": "1"},
+    ),
+    "a folder that is filled and emptied": (
+        [
+            "import os, shutil",
+            "os.makedirs('d/e', exist_ok=True); x = [open(f'd/e/{i}', 'w').close() for i in 'ab']",
+            "sorted(os.listdir('d/e'))",
+            "shutil.rmtree('d')",
+            "os.path.exists('d')",
+        ],
+        {},
+    ),
+    "a folder that is filled and emptied by processes": (
+        [
+            "import os",
+            "x = os.system('mkdir -p d/e && touch d/e/a d/e/b')",
+            "sorted(os.listdir('d/e'))",
+            "x = os.system('rm -rf d')",
+            "os.path.exists('d')",
+        ],
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("cells", "files"), LIVES.values(), ids=LIVES)
+def test_what_cells_make_of_the_folder_is_what_it_is(
+    cells: list[str], files: Mapping[str, str], folder: Path
+) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    store = MemoryStore()
+    checked(cells, "audit", store, folder)
+    if (folder / "l").is_file():
+        (folder / "l").unlink()
+    assert checked(cells, "replay", store, folder).executed == []
+    run = checked([*cells, "sorted(os.listdir())"], "replay", store, folder)
+    assert not run.warnings
+
+
+def test_a_removed_folder_is_removed_with_what_an_edited_cell_put_there(root: Path) -> None:
+    before = ["import os", "x = os.system('mkdir -p d; touch d/a')", "x = os.system('rm -rf d')"]
+    after = [before[0], "x = os.system('mkdir -p d; touch d/a d/b')", before[2], "os.listdir()"]
+    assert compare(before, after, root).executed == [1, 2, 3]
+
+
+def test_a_folder_emptied_beforehand_is_empty_for_what_comes_after(root: Path) -> None:
+    before = ["import os", "x = os.system('rm -rf d; mkdir -p d')", "x = os.system('echo 1 > d/a')"]
+    after = [*before[:2], "x = os.system('echo 1 > d/b')", "os.listdir('d')"]
+    assert {2, 3} <= set(compare(before, after, root).executed)

@@ -341,10 +341,14 @@ def test_copies_read_the_source_and_write_the_target(root: Path, observe: Observ
 def test_links_carry_the_content_of_their_target(root: Path, observe: Observe) -> None:
     (root / "a").write_text("1")
     report = observe(lambda: os.symlink("a", "l"))
-    assert by_path(report) == {"a": (version("1"), None), "l": (None, version("1"))}
+    assert by_path(report) == {"a": (version("1"), None), "l": (ABSENT, version("1"))}
     assert report.flags == set()
     (root / "d").mkdir()
-    assert observe(lambda: os.symlink("d", "k")).flags == {"untracked"}
+    report = observe(lambda: os.symlink("d", "k"))
+    assert (report.accesses[0].write, report.accesses[0].link) == (PRESENT, "d")
+    assert not report.accesses[0].directory
+    assert report.flags == set()
+    assert observe(lambda: os.symlink("nowhere", "n")).flags == {"untracked"}
 
 
 # What does not count
@@ -558,6 +562,17 @@ def test_put_back_never_leaves_the_folder(root: Path, tmp_path: Path, path: str)
         put_back(root, FileAccess(path, write=version("1")), b"1")
     assert (tmp_path / "outside").read_text() == "safe"
     assert not (tmp_path / "x").exists()
+
+
+def test_put_back_makes_links_that_lead_inside_only(root: Path, tmp_path: Path) -> None:
+    (root / "a").write_text("1")
+    put_back(root, FileAccess("d/l", write=version("1"), link="../a"))
+    assert (root / "d/l").readlink() == Path("../a")
+    put_back(root, FileAccess("d/l", write=version("1"), link="../a"))
+    for text in ("../../x", str(tmp_path)):
+        with pytest.raises(NotRestorable):
+            put_back(root, FileAccess("d/m", write=version("1"), link=text))
+        assert not os.path.lexists(root / "d/m")
 
 
 def test_put_back_removes_a_link_and_not_what_it_names(root: Path, tmp_path: Path) -> None:
