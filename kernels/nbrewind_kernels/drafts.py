@@ -198,4 +198,10 @@ def _effects(
     changed = [
         f"ipython:{name}" for name, now in shell.registries().items() if before.get(name) != now
     ]
-    return observed.effects_with(changed, running.cell, shell.user_ns, observers.is_patchable)
+    return observed.effects_with(
+        changed,
+        running.cell,
+        shell.user_ns,
+        observers.is_patchable,
+        observers.settings_made(running.cell, shell.user_ns),
+    )

@@ -36,10 +36,10 @@ from nbrewind.state.places import Places
 from nbrewind.state.providers import Provider
 from nbrewind.store.abc import Store
 from nbrewind_analysis.cells import Cell
-from nbrewind_analysis.setting_calls import SettingCall
 from nbrewind_analysis.table import Closure
 from nbrewind_analysis.validity import PATCH, START
 from nbrewind_kernels.leftovers import Leftovers
+from nbrewind_kernels.library_calls import FOLLOWED, function_called, owner_name, package_of
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +72,16 @@ class Observed:
         cell: Cell,
         namespace: dict[str, Any],
         is_patchable: Callable[[Any], bool],
+        settings_made: Iterable[str] = (),
     ) -> SessionEffects:
         """Session effects, with more that changed and patches that the cell's text shows."""
         patches = [
-            f"{PATCH}{_owner_name(namespace[root])}.{path}"
+            f"{PATCH}{owner_name(namespace[root])}.{path}"
             for root, path in sorted(cell.names.attribute_stores)
             if is_patchable(namespace.get(root))
-            and not f"{_owner_name(namespace[root])}.{path}".startswith(_PROVIDED)
+            and not f"{owner_name(namespace[root])}.{path}".startswith(_PROVIDED)
         ]
-        for call in sorted(cell.names.setting_calls, key=lambda call: call.dotted):
-            function = _called(call, namespace)
-            if function and is_patchable(sys.modules.get(function.split(".")[0])):
-                patches.append(f"{PATCH}{function}")
+        patches += [f"{PATCH}{function}" for function in settings_made]
         others = tuple(dict.fromkeys((*self.effects.others, *changed, *patches)))
         return msgspec.structs.replace(self.effects, others=others)
 
@@ -166,7 +164,9 @@ class Observers:
 
     def tidy(self, uses: Uses) -> Uses:
         """Module names as records keep them: local ones whole, others by their package."""
-        modules = {name if self.modules.is_local(name) else _package(name) for name in uses.modules}
+        modules = {
+            name if self.modules.is_local(name) else package_of(name) for name in uses.modules
+        }
         return msgspec.structs.replace(uses, modules=tuple(sorted(modules)))
 
     def accesses(
@@ -189,7 +189,7 @@ class Observers:
         reached = set(closure.modules) | set(cell.names.imports)
         for uses in made:
             reached.update(uses.modules)
-        packages = {_package(name) for name in reached} - _PURE
+        packages = {package_of(name) for name in reached} - _PURE
         attributes = set(closure.attributes) | set(cell.names.attributes) | set(cell.names.reads)
         attributes.update(_MAGICS[text] for text in cell.names.strings & _MAGICS.keys())
         imported = {*cell.names.imports, *observed.sought}
@@ -198,7 +198,7 @@ class Observers:
             tuple(self._ambient(cell, packages, attributes, observed, namespace)),
             tuple(observed.files),
             local,
-            tuple(sorted({_package(n) for n in reached} | {m.name for m in local} | {BUILTINS})),
+            tuple(sorted({package_of(n) for n in reached} | {m.name for m in local} | {BUILTINS})),
             environment(packages),
             reads_clock(cell.code, reached, closure.attributes | cell.names.attributes)
             or any(is_clock(namespace.get(name)) for name in closure.names),
@@ -208,6 +208,19 @@ class Observers:
         """Modules that a run looked for and that do not exist: it coped without."""
         missing = sorted(name for name in sought if not self.modules.is_importable(name))
         return [ModuleRead(name, "", ABSENT) for name in missing]
+
+    def settings_made(self, cell: Cell, namespace: dict[str, Any]) -> list[str]:
+        """Functions of libraries that a cell called to set something nobody else follows."""
+        provided = {provider.library for provider in self.ambient.providers.values()}
+        calls = sorted(cell.names.setting_calls, key=lambda call: call.dotted)
+        found = (function_called(call, namespace) for call in calls)
+        return [
+            name
+            for name in filter(None, found)
+            if (package := name.split(".")[0]) not in provided | FOLLOWED | _PURE
+            and not name.startswith(_PROVIDED)
+            and self.is_patchable(sys.modules.get(package))
+        ]
 
     def is_patchable(self, value: Any) -> bool:
         """Whether setting an attribute on a value changes a library, not the notebook's state.
@@ -308,15 +321,6 @@ _PROVIDED = (
 )
 """Attributes that are ambient state with a provider: setting one is no patch."""
 
-_PROVIDED_PACKAGES = frozenset(
-    {"numpy", "pandas", "matplotlib", "seaborn", "torch", "sklearn", "decimal", "locale"}
-    | {"warnings", "random", "logging", "IPython", "os.environ"}
-)
-"""Packages whose settings have a provider, or are a place."""
-
-_PLAIN = (type(None), int, float, str, bytes, tuple, dict, type, types.FunctionType)
-"""What is handed to a function that sets something in its library, not in what it is handed."""
-
 _MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcwd"}
 """What magics consult, by their name."""
 
@@ -339,13 +343,6 @@ _DISPLAY = frozenset({"ipython:formatters", "ipython:settings"})
 _MAGIC_CALL = re.compile(r"get_ipython\(\)\.run_line_magic\(.*\)")
 
 
-def _package(module: str) -> str:
-    """The package of a module; of `_socket`, which only implements it, `socket`."""
-    top = module.split(".")[0]
-    public = top.removeprefix("_")
-    return public if public in sys.stdlib_module_names else top
-
-
 def _in_reach(provider: Provider, packages: set[str]) -> bool:
     return not provider.library or provider.library in packages
 
@@ -364,31 +361,3 @@ def _is(namespace: dict[str, Any], dotted: str, module: str, function: str) -> b
     for part in path:
         found = getattr(found, part, None)
     return wanted is not None and found == wanted
-
-
-def _called(call: SettingCall, namespace: dict[str, Any]) -> str:
-    """The dotted name of a library's function that a cell called; empty if it is none.
-
-    Settings with a provider are ambient state, and what is set in an object of the
-    notebook is that object's.
-    """
-    root, *path = call.dotted.split(".")
-    value = namespace.get(root)
-    if not path and callable(value):
-        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-    elif isinstance(value, types.ModuleType | type):
-        name = ".".join([_owner_name(value), *path])
-    else:
-        return ""
-    package = _package(name)
-    name = ".".join([package, *name.split(".")[1:]])
-    if package in (MAIN, "", "None", "builtins", *_PROVIDED_PACKAGES) or package in _PURE:
-        return ""
-    subject = namespace.get(call.subject)
-    return name if isinstance(subject, _PLAIN) else ""
-
-
-def _owner_name(value: Any) -> str:
-    if isinstance(value, types.ModuleType):
-        return value.__name__
-    return f"{value.__module__}.{value.__qualname__}"

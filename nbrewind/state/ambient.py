@@ -241,7 +241,9 @@ def _plugins() -> list[Provider]:
     for entry in entry_points(group=PLUGIN_GROUP):
         try:
             loaded = entry.load()
-            made = loaded if isinstance(loaded, Provider) else loaded()
+            # A class looks like a provider: it has everything its instances have.
+            is_made = isinstance(loaded, Provider) and not isinstance(loaded, type)
+            made = loaded if is_made else loaded()
             found += made if isinstance(made, list | tuple) else [made]
         except Exception:
             log.warning("ambient plug-in %s is left out", entry.name, exc_info=True)

@@ -2,13 +2,16 @@
 
 Keyed by qualified type name, so that no library is imported to fill it; a type
 is looked up along its bases, once. `register_codec` lets a library or a user
-add one.
+add one, and so does the entry-point group `nbrewind.codecs`.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
@@ -17,6 +20,11 @@ from nbrewind.state.views import VIEWS
 
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
+
+PLUGIN_GROUP = "nbrewind.codecs"
+"""Entry points of this group name a type, `package.module.Class`, and a reducer for it."""
+
+log = logging.getLogger(__name__)
 
 Reducer = Callable[["StatePickler", Any], Any]
 
@@ -132,6 +140,11 @@ def _search(kind: type) -> Reducer | None:
     for base in kind.__mro__:
         if base in _registered:
             return _registered[base]
+    plugins = _plugins()
+    for base in kind.__mro__ if plugins else ():
+        entry = plugins.get(_name(base))
+        if entry is not None and (reducer := _load_plugin(entry)) is not None:
+            return reducer
     exact = _EXACT.get(_name(kind))
     if exact is not None:
         return _load(exact)
@@ -144,6 +157,21 @@ def _search(kind: type) -> Reducer | None:
         if name in _NOT_STORABLE or (base.__module__ == "itertools" and base is kind):
             return _refuse
     return None
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> dict[str, EntryPoint]:
+    """Codecs of other packages: an entry point is named after the type it is for."""
+    return {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+
+
+def _load_plugin(entry: EntryPoint) -> Reducer | None:
+    try:
+        reducer: Reducer = entry.load()
+    except Exception:
+        log.warning("the codec %s of a plug-in is left out", entry.value, exc_info=True)
+        return None
+    return reducer
 
 
 def _name(kind: type) -> str:
