@@ -37,6 +37,7 @@ from nbrewind.state.set_order import (
     may_hold_frozen_sets,
     may_hold_sets,
 )
+from nbrewind.state.shared_objects import without_shared_lists
 from nbrewind.state.walk import walk
 from nbrewind.store.leaves import LeafHasher, LeafKeys, blob_digest
 
@@ -104,6 +105,10 @@ class Dump:
         if self._pickler is None:
             return {id(part): self._objects[id(part)][0] for part in parts}
         return self._pickler.positions(parts)
+
+    def lends(self, key: int) -> bool:
+        """Whether a part, by id, ties this value only to values that hold it by itself."""
+        return self._pickler is not None and self._pickler.lent.get(key, False)
 
     @property
     def size(self) -> int:
@@ -176,8 +181,9 @@ class Examination:
             if any(map(called_at_end, values)):
                 raise NotStorable("its end calls a function of the notebook")
             pickler.roots = entities
+            dumped = without_shared_lists(values)
             with _collector_paused():
-                pickler.dump(values)
+                pickler.dump(dumped)
             pieces = pickler.pieces()
             frozen = may_hold_frozen_sets(pieces) and frozen_orders(pickler.frozen())
             if frozen or may_hold_nan(pieces):
@@ -185,7 +191,7 @@ class Examination:
                 pickler = AskingPickler(self._scope, frozen or {})
                 pickler.roots = entities
                 with _collector_paused():
-                    pickler.dump(values)
+                    pickler.dump(dumped)
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as problem:  # user code runs in here and may raise anything

@@ -3,8 +3,9 @@
 `s = df["a"]` shares memory with `df` until one of them is written to; pandas
 knows by a reference count on the block. A restore that kept the shared memory
 but not the count would let a write to `s` show up in `df`. So block managers are
-rebuilt with the counts linked again. Indexes are immutable: they are captured
-as values of their own, so two frames that share one stay independent.
+rebuilt with the counts linked again. The values of an index are immutable: it is
+captured apart from the stream around it, and two frames that share one stay
+independent. An index that is a value of its own is tied to the frames it belongs to.
 """
 
 from __future__ import annotations
@@ -23,8 +24,29 @@ def reduce_frame(pickler: StatePickler, frame: Any) -> Any:
     return NotImplemented
 
 
+def reduce_cached(pickler: StatePickler, obj: Any) -> Any:
+    """Reduce an array, group or window of pandas without what its properties have cached."""
+    if "_cache" not in getattr(obj, "__dict__", ()):
+        return NotImplemented
+    make, args, *rest = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    return make, args, *map(_without_cache, rest)
+
+
+def _without_cache(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: value for key, value in state.items() if key != "_cache"}
+    if isinstance(state, tuple):  # an array's attributes are part of it only if there are any
+        return tuple(_without_cache(part) for part in state if not _is_cache_only(part))
+    return state
+
+
+def _is_cache_only(part: Any) -> bool:
+    return isinstance(part, dict) and part.keys() <= {"_cache"}
+
+
 def reduce_index(pickler: StatePickler, index: Any) -> Any:
     """Reduce an index by value, apart from the stream around it."""
+    pickler.lent.setdefault(id(index), False)
     known = pickler.nested.get(id(index))
     if known is None:
         inner = pickler.child()
@@ -45,7 +67,8 @@ class _IndexParts:
         self.index = index
 
     def __reduce__(self) -> Any:
-        return self.index.__reduce__()
+        make, args, *rest = self.index.__reduce__()
+        return make, args, *map(_without_cache, rest)
 
 
 def load_index(stream: bytes, *buffers: Any) -> Any:
@@ -72,6 +95,8 @@ def make_string_type(make: Any, storage: str) -> Any:
 
 def reduce_manager(pickler: StatePickler, manager: Any) -> Any:
     """Reduce a block manager as pandas does, to be rebuilt with its references linked."""
+    for axis in manager.axes:
+        pickler.lent.setdefault(id(axis), True)
     return make_manager, manager.__reduce__()
 
 

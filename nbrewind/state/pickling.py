@@ -137,6 +137,9 @@ class StatePickler(pickle.Pickler):
         """Frozen sets that plain loading would order otherwise, by id."""
         self.ignored: set[int] = set()
         """Ids of mutable objects that belong to a library and tie nothing together."""
+        self.lent: dict[int, bool] = {}
+        """Indexes by id → whether only frames hold it here: frames share indexes by the dozen,
+        and nobody sees it unless an index is a value of its own."""
         self.memory_roots: list[tuple[int, int, int]] = []
         """(address, bytes, id of owner) of memory captured by codecs."""
         self.arrays: list[Any] = []
@@ -197,7 +200,8 @@ class StatePickler(pickle.Pickler):
             if mutable is None:
                 mutable = kinds[kind] = is_mutable_type(type(part))
             # The only floats here are NaNs: immutable, but their identity can be seen.
-            if (mutable and id(part) not in self.ignored) or id(part) in self.by_value:
+            tying = id(part) in self.by_value or id(part) in self.lent
+            if tying or (mutable and id(part) not in self.ignored):
                 found.append(part)
         return found
 

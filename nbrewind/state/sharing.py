@@ -55,7 +55,9 @@ class Sharing:
         for name, parts in sorted(_in_several(dumps).items()):
             for key, position in dumps[name].positions(parts).items():
                 holders[key].append((name, position))
-        for places in holders.values():
+        for key, places in holders.items():
+            if all(dumps[name].lends(key) for name, _ in places):
+                continue
             for name, _ in places[1:]:
                 self._join(places[0][0], name)
             for (first, one), (second, other) in combinations(places, 2):

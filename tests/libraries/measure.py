@@ -9,10 +9,13 @@ first cell runs again, so that an equal `x` has to be recognised.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import logging
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +52,8 @@ class Finding:
     """Modifying `x`, as made and as restored, was noticed."""
     canonical: bool = False
     """An equal `x` made in another process was recognised as equal."""
+    unlike: str = ""
+    """Why it was not, in NBRewind's words."""
     cost: float = 0.0
     """Time to examine `x`, as a multiple of the time to pickle it; 0 if it does not pickle."""
 
@@ -90,19 +95,21 @@ class _Notebooks:
 
 
 _HOLD = "alias = x; box = [x]"
-_MADE, _READ, _MODIFIED = 0, 2, 3
+_MADE, _READ, _MODIFIED = 1, 3, 4
 
 
 def _notebooks(case: Case, library: Library) -> _Notebooks:
-    create = "\n".join(filter(None, (library.prelude, case.create)))
+    prepare, create = (
+        "\n".join(filter(None, (library.prelude, code))) for code in (case.prepare, case.create)
+    )
     use = [case.read]
     if case.modify:
         use += [case.modify, case.read, "print(alias is x, box[0] is x)"]
-    new = [f"{source}\nNone" for source in use]
+    use = [f"{source}\nNone" for source in use]  # values of expressions are not at issue
     return _Notebooks(
-        audited=[create, _HOLD, *use],
-        edited=[create, _HOLD, *new],
-        remade=[f"{create}\nremade = True", _HOLD, case.read],
+        audited=[prepare, create, _HOLD, *use],
+        edited=[prepare, create, _HOLD, *(f"{source}\nNone" for source in use)],
+        remade=[prepare, f"{create}\nremade = True", _HOLD, use[0]],
     )
 
 
@@ -117,7 +124,7 @@ class _Part:
         """Audit the notebook of a case and keep the store."""
         finding = Finding()
         cells = _notebooks(case, self._library).audited
-        plain = self._run(cells, place / "plain")
+        plain = self._run_plainly(cells, place)
         self._note_errors(finding, plain, "the case itself")
         if finding.faults:
             return finding
@@ -136,24 +143,39 @@ class _Part:
         """Replay the edited notebooks of a case."""
         objects, committed, outputs = pickle.loads((place / "store").read_bytes())
         notebooks = _notebooks(case, self._library)
-        plain = self._run(notebooks.edited, place / "plain-again")
+        plain = self._run_plainly(notebooks.edited, place)
         self._note_errors(finding, plain, "the case itself, in another process,")
         if [*map(shown, plain.outputs)] != [*map(shown, outputs)]:
             finding.faults.append("the case prints something else in another process")
         store = MemoryStore()
         store.objects, store.committed = dict(objects), list(committed)
-        run = self._run(notebooks.edited, place / "notebook", "replay", store)
+        remade: list[str] = []
+        run = self._run(notebooks.edited, place / "notebook", "replay", store, remade=remade)
         _compare(finding, run, plain, "replayed")
         finding.stored = bool(run.reports) and run.reports[_MADE].action == "reused"
+        if remade:
+            finding.stored = False
+            finding.problem = finding.problem or "it does not load"
         if finding.stored and len(run.reports) == len(notebooks.edited):
             finding.steady &= not run.reports[_READ].writes
             finding.detected &= bool(case.modify) and "x" in run.reports[_MODIFIED].writes
+        elif run.reports and not finding.problem:
+            finding.problem = ", ".join(map(str, run.reports[_MADE].reasons))
         store = MemoryStore()
         store.objects, store.committed = dict(objects), list(committed)
+        plain = self._run_plainly(notebooks.remade, place)
         run = self._run(notebooks.remade, place / "notebook", "replay", store)
-        plain = self._run(notebooks.remade, place / "plain-remade")
         _compare(finding, run, plain, "remade")
-        finding.canonical = len(run.reports) == 3 and run.reports[_READ].action == "reused"
+        if len(run.reports) == len(notebooks.remade):
+            finding.canonical = run.reports[_READ].action == "reused"
+            finding.unlike = ", ".join(map(str, run.reports[_READ].reasons))
+
+    def _run_plainly(self, cells: list[str], place: Path) -> Run:
+        """Run cells without NBRewind, on the files as they are now."""
+        (place / "notebook").mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place) as copy:
+            shutil.copytree(place / "notebook", copy, dirs_exist_ok=True)
+            return self._run(cells, Path(copy))
 
     def _run(
         self,
@@ -162,9 +184,12 @@ class _Part:
         mode: Any = None,
         store: MemoryStore | None = None,
         finding: Finding | None = None,
+        remade: list[str] | None = None,
     ) -> Run:
         folder.mkdir(exist_ok=True)
         session = Session(folder, mode, store)
+        if remade is not None:
+            _note_remaking(session, remade)
         session.plan(cells)
         for index, source in enumerate(cells):
             if not session.execute(source):
@@ -177,6 +202,8 @@ class _Part:
             with session._inside():
                 run.warnings = engine.warnings
                 engine.close()
+        del session, engine
+        gc.collect()  # open files are closed
         if self._library.reset:
             exec(self._library.reset, {})
         return run
@@ -210,6 +237,19 @@ class _Part:
             finding.faults.append("`read` does not show what `modify` does")
 
 
+def _note_remaking(session: Session, remade: list[str]) -> None:
+    """Note the names that are made by running their cell unseen, because they did not load."""
+    engine = session._engine
+    assert engine is not None
+    remake = engine.remaker.remake
+
+    def noted(group: Any) -> bool:
+        remade.extend(group.variables)
+        return remake(group)
+
+    engine.remaker.remake = noted  # type: ignore[method-assign]
+
+
 def _compare(finding: Finding, run: Run, plain: Run, what: str) -> None:
     finding.faults += [f"{what}: {warning}" for warning in run.warnings]
     if run.errors != plain.errors:
@@ -223,6 +263,8 @@ def _compare(finding: Finding, run: Run, plain: Run, what: str) -> None:
 def _main(part: str, folder: Path, name: str, chosen: Sequence[str]) -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.ERROR)
+    with contextlib.suppress(ImportError):
+        import importlib_metadata  # noqa: F401 (registers a finder, which all sessions need)
     library = load(name)
     process = _Part(folder, library)
     known = {}
@@ -252,7 +294,7 @@ def _show(name: str, chosen: Sequence[str]) -> None:
         marks = "stored" if found.stored else f"NOT STORED ({found.problem})"
         marks += "" if found.steady else ", READ COUNTS AS CHANGE"
         marks += ", detected" if found.detected else ", not detected"
-        marks += ", canonical" if found.canonical else ", NOT CANONICAL"
+        marks += ", canonical" if found.canonical else f", NOT CANONICAL ({found.unlike})"
         sys.stdout.write(f"{case}: {marks}, cost {found.cost:.1f}\n")
         for fault in found.faults:
             sys.stdout.write(f"    FAULT {fault}\n")

@@ -50,6 +50,8 @@ def _section(library: Library) -> Iterator[str]:
 def _row(case: Case) -> tuple[str, str, str]:
     kept = f"made again: {case.recomputed}" if case.recomputed else "restored"
     change = "noticed" if case.modify else "none"
+    if case.fills:
+        change += f"; reading it first counts as one: {case.fills}"
     if case.unseen:
         change = f"**not noticed**: {case.unseen}"
     equal = f"run: {case.varies}" if case.varies else "reused"

@@ -226,6 +226,28 @@ CASES: dict[str, tuple[str, str]] = {
         "import numpy as np; g=np.random.default_rng(1); x=g.random()",
         "g.random()==(lambda q:(q.random(),q.random())[1])(np.random.default_rng(1))",
     ),
+    "generators behind modules": (
+        "from random import random as f, choice as c; import numpy as np; g=np.random.rand; h=np.random.mtrand._rand",
+        "f.__self__ is __import__('random')._inst is c.__self__ and h is np.random.mtrand._rand and g.__self__ is h",
+    ),
+    "torch's own generator": (
+        "import torch; g=torch.default_generator; h=torch.Generator()",
+        "g is torch.default_generator and h is not g",
+    ),
+    "settings that are objects": (
+        "import os, sys, decimal, matplotlib as m, pandas as p; a=os.environ; b=sys.path; c=decimal.getcontext();"
+        " d=m.rcParams; e=p.options; f=p.options.display; g=decimal.Context(prec=4)",
+        "a is os.environ and b is sys.path and c is decimal.getcontext() and d is m.rcParams and e.d is p.options.d"
+        " and f.d is p.options.display.d and g.prec==4",
+    ),
+    "count": (
+        "import itertools; a=itertools.count(5); next(a); b=itertools.count(0.5, 2)",
+        "next(a)==6 and next(b)==0.5 and next(b)==2.5",
+    ),
+    "pandas index of a frame": (
+        "import pandas as pd; d=pd.DataFrame({'a':[1,2]}); i=d.index; l=[d.columns]",
+        "d.index is i and l[0] is d.columns",
+    ),
     "pandas": (
         "import pandas as pd; d=pd.DataFrame({'a':[1,2,3],'s':['x','y',None],'c':pd.Categorical(list('aba')),"
         "'t':pd.date_range('2020',periods=3)}); d.attrs['u']='m'; i=pd.MultiIndex.from_tuples([(1,2)])",
