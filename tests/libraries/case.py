@@ -19,8 +19,6 @@ class Case:
     """Prints what there is to be seen of `x`, the same in every process; changes nothing."""
     modify: str = ""
     """Changes `x` so that `read` prints something else; empty for immutable classes."""
-    prepare: str = ""
-    """Runs in a cell before: writes the files that `create` opens."""
     recomputed: str = ""
     """Why such an object is not stored, so that its cell runs again; empty if it is stored."""
     unseen: str = ""
@@ -29,6 +27,8 @@ class Case:
     """What reading it for the first time adds, which counts as a change; empty if nothing does."""
     varies: str = ""
     """Why an equal object made in another process counts as another value; empty if it does not."""
+    prepare: str = ""
+    """Runs in a cell before: writes the files that `create` opens."""
 
 
 @dataclass(frozen=True)
