@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from nbrewind.model.records import (
@@ -47,6 +47,11 @@ class VersionTable:
         self._linked = linked
         self._groups: dict[str, Group] = {}
         self._places: set[str] = set()
+        self._entities: set[str] = set()
+        self._referring: set[str] = set()
+        """Variables and places whose values refer to entities."""
+        self._swept = True
+        """Nothing happened since that could leave an entity behind."""
         self._ending: set[str] = set()
         """Names whose values run code of the notebook when they end."""
 
@@ -64,8 +69,16 @@ class VersionTable:
         table = VersionTable(self._linked)
         table._groups = dict(self._groups)
         table._places = set(self._places)
+        table._entities = set(self._entities)
+        table._referring = set(self._referring)
+        table._swept = self._swept
         table._ending = set(self._ending)
         return table
+
+    @property
+    def places(self) -> Set[str]:
+        """The names of places."""
+        return self._places
 
     def own(self, name: str) -> Version:
         """The version of a name's value; `absent` if there is none."""
@@ -88,8 +101,10 @@ class VersionTable:
     def drop(self, names: Iterable[str]) -> None:
         """Names were rebound or deleted: take them out of their co-variables."""
         gone = frozenset(names)
-        self._places -= gone
-        self._ending -= gone
+        if not (gone.isdisjoint(self._referring) and gone.isdisjoint(self._entities)):
+            self._swept = False
+        for index in (self._places, self._entities, self._referring, self._ending):
+            index -= gone
         for group in self.groups(gone):
             rest = group.without(gone)
             for name in group.variables:
@@ -103,6 +118,11 @@ class VersionTable:
         self.drop(group.names)
         for name in group.variables:
             self._groups[name] = group
+            if name.startswith("@"):
+                self._entities.add(name)
+                self._swept = False
+            elif group.variables[name].uses.entities:
+                self._referring.add(name)
             if is_place_name(name):
                 self._places.add(name)
             if not _ENDINGS.isdisjoint(group.variables[name].uses.attributes):
@@ -184,15 +204,15 @@ class VersionTable:
                         waiting.append(entity)
         return found
 
+    def entities_kept_without(self, lost: Container[str]) -> set[str]:
+        """Entities that values refer to once some names are gone."""
+        return self.entities_in_use(name for name in self._referring if name not in lost)
+
     def sweep(self) -> None:
         """Forget entities that no name leads to any more."""
-        entities = [name for name in self._groups if name.startswith("@")]
-        if not entities:
-            return
-        used = self.entities_in_use(n for n in self._groups if not n.startswith("@"))
-        dead = [entity for entity in entities if entity not in used]
-        if dead:
-            self.drop(dead)
+        if not self._swept:
+            self.drop(self._entities - self.entities_kept_without(()))
+            self._swept = True
 
     @staticmethod
     def _follow(uses: Uses, reached: Closure) -> list[str]:

@@ -233,8 +233,7 @@ def _sharing_mismatches(record: ExecutionRecord, table: VersionTable) -> list[Re
     rebound = frozenset((*record.writes.rebound, *record.writes.deleted))
     for former in reads.former:
         if not former.joint:
-            kept = (n for n in table if n not in record.writes.written and not n.startswith("@"))
-            if former.names[0] in table.entities_in_use(kept):
+            if former.names[0] in table.entities_kept_without(record.writes.written):
                 return [Reason("sharing-changed", plain_name(former.names[0]), "it is in use now")]
             continue
         group = table.group(former.names[0])
@@ -269,8 +268,7 @@ def definitions_in_use(record: ExecutionRecord, now: Situation, *, rerun: bool) 
             if rerun and table.own(name) == variable.own:
                 continue
             if kept is None:
-                others = (n for n in table if n not in lost and not n.startswith("@"))
-                kept = table.entities_in_use(others)
+                kept = table.entities_kept_without(lost)
             if name in kept:
                 return [
                     Reason("sharing-changed", plain_name(name), "an equal definition is in use")

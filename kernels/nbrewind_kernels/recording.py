@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import ne
 from typing import Any
 
 from nbrewind.model.blobs import ObjectId
@@ -62,11 +64,22 @@ class Changes:
 
 def user_names(live: LiveNamespace, hidden: frozenset[str]) -> list[str]:
     """The names of the namespace that are the notebook's own."""
-    return [
-        name
-        for name in live.namespace
-        if name not in hidden and not (name.startswith("__") and name.endswith("__"))
-    ]
+    return [name for name in live.namespace.copy() if _is_own(name, hidden)]
+
+
+def _is_own(name: str, hidden: frozenset[str]) -> bool:
+    return name not in hidden and not (name.startswith("__") and name.endswith("__"))
+
+
+def _bound_anew(live: LiveNamespace, hidden: frozenset[str]) -> set[str]:
+    """Names that are bound to another object than after the last cell.
+
+    Of ten thousand names few are: only those are looked at one by one.
+    """
+    space = live.namespace
+    # Nothing in here runs Python code, so that no thread of the user comes between.
+    differ = map(ne, map(live.ids.get, space), map(id, space.values()))
+    return {name for name in [*compress(space, differ)] if _is_own(name, hidden)}
 
 
 def look_at_changes(
@@ -81,12 +94,11 @@ def look_at_changes(
         hidden: names that are the shell's.
     """
     live.entities.begin_look()
-    present = user_names(live, hidden)
-    anew = {n for n in present if live.ids.get(n) != id(live.namespace[n])}
+    anew = _bound_anew(live, hidden)
     places = live.places.present()
-    anew |= live.places.arrived() | (places - live.lazy - set(table))
-    gone = {n for n in table if n in live.ids and n not in live.namespace}
-    gone |= {n for n in table if is_place_name(n) and n not in live.lazy | places}
+    anew |= live.places.arrived() | {n for n in places - live.lazy if n not in table}
+    gone = {n for n in live.ids.keys() - live.namespace.keys() if n in table}
+    gone |= table.places - live.lazy - places
     stored = anew | {n for n in touch.must_store if n in live.namespace and n not in hidden}
     may_store = touch.may_store | set(table) if touch.everything else touch.may_store
     doubtful = {
@@ -96,7 +108,7 @@ def look_at_changes(
     }
     touched = stored | doubtful | {n for n in touch.reached if live.is_loaded(n)}
     if touch.everything:
-        touched |= set(present) | {n for n in table if live.is_loaded(n)}
+        touched |= {*user_names(live, hidden)} | {n for n in table if live.is_loaded(n)}
     # Names that only shared with a name bound anew lose it and are otherwise as they were.
     for group in table.groups((touched - stored) | ((stored | gone) & touch.reached)):
         touched |= {n for n in group.variables if live.is_loaded(n)}
@@ -145,8 +157,7 @@ def _in_use(table: VersionTable, lost: set[str]) -> Callable[[str], bool]:
         if entity not in table:
             return False
         if found is None:
-            kept = (n for n in table if n not in lost and not is_entity_name(n))
-            found = table.entities_in_use(kept)
+            found = table.entities_kept_without(lost)
         return entity in found
 
     return in_use
