@@ -42,6 +42,7 @@ from nbrewind_analysis.validity import EnvironmentPolicy, Situation
 from nbrewind_kernels.drafts import RunningCell, draft_record, touch_of
 from nbrewind_kernels.journal import Journal
 from nbrewind_kernels.live import LiveNamespace
+from nbrewind_kernels.name_order import NameOrder, in_order_of
 from nbrewind_kernels.notes import notes_on
 from nbrewind_kernels.observers import Observed, Observers
 from nbrewind_kernels.own_magics import own_magics
@@ -83,6 +84,7 @@ class Engine:
         self.mode = mode
         self.warnings: list[str] = []
         self.environment: EnvironmentPolicy = environment
+        self.order = NameOrder()
         self.book = RecordBook(store)
         self.surroundings = DiskSurroundings(root, store)
         self.now = Situation(self.surroundings)
@@ -256,6 +258,7 @@ class Engine:
             unloaded = self._unload_for(record)
             self.results.note_rebound((*record.writes.rebound, *record.writes.deleted))
             self.now.apply(record)
+            self.order.note(record.writes)
             if unloaded:
                 self.live.keep_for_lazy(self.now.table)
         self.virtual.apply(record)
@@ -303,6 +306,8 @@ class Engine:
         wanted = set(reached.names) | (set(cell.names.deletes) & set(self.now.table))
         wanted |= {n for n in cell.raw_identifiers if n in self.live.lazy}
         self._load(set(self.live.lazy) if reached.everything else wanted)
+        if reached.everything:
+            self.order.apply(self.live.namespace)
         self.results.materialise(cell.names.results, self)
         self.virtual.settle(self.book, self.notebook, replay=self.mode == "replay")
 
@@ -374,7 +379,7 @@ class Engine:
                     self.live, table, changes, recipe, store_group, self.observers.tidy
                 ),
                 written=tuple(sorted(changes.changed | changes.rebound)),
-                rebound=tuple(sorted(changes.rebound)),
+                rebound=in_order_of(changes.rebound, self.live.namespace),
                 deleted=tuple(sorted(changes.deleted)),
             )
 
@@ -387,6 +392,7 @@ class Engine:
     def _follow(self, changes: Changes, record: ExecutionRecord) -> None:
         """Make the session's versions those the run left."""
         self._take_over(changes, record.writes.groups)
+        self.order.note(record.writes)
         for access in record.ambient:
             if access.write is not None:
                 self.now.ambient[access.provider] = access.write

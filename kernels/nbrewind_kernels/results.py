@@ -7,7 +7,12 @@ any other can only be had by running its cell again.
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
 import pickle
+import sys
+import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +27,31 @@ if TYPE_CHECKING:
     from nbrewind_kernels.engine import Engine
 
 _LARGEST = 64 * 1024
+_DEEPEST = 8
+_PLAIN = frozenset(
+    map(
+        id,
+        (
+            *ATOMS,
+            *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
+            *(decimal.Decimal, fractions.Fraction, uuid.UUID),
+        ),
+    )
+)
+"""Types of values that nobody can change, by identity: metaclasses compare as they like."""
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a value can be neither changed nor told from an equal one."""
+    kind = type(value)
+    if kind is tuple:
+        return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value)
+    return id(kind) in _PLAIN or (kind.__module__ == "numpy" and _is_number(kind))
+
+
+def _is_number(kind: type) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, (numpy.number, numpy.bool_))
 
 
 class RecordedResults:
@@ -42,7 +72,7 @@ class RecordedResults:
         if not outcome.has_result or value is None:
             return None
         self._recent.append(None)
-        if type(value) in ATOMS:
+        if _is_plain(value):
             raw = pickle.dumps(value, 5)
             if len(raw) <= _LARGEST:
                 return Result(content_version("result", raw), value=raw)
