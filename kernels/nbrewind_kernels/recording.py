@@ -96,7 +96,7 @@ def look_at_changes(
     live.entities.begin_look()
     anew = _bound_anew(live, hidden)
     places = live.places.present()
-    anew |= live.places.arrived() | {n for n in places - live.lazy if n not in table}
+    anew |= live.places.arrived(places) | {n for n in places - live.lazy if n not in table}
     gone = {n for n in live.ids.keys() - live.namespace.keys() if n in table}
     gone |= table.places - live.lazy - places
     stored = anew | {n for n in touch.must_store if n in live.namespace and n not in hidden}

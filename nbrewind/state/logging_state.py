@@ -36,8 +36,6 @@ class LoggingState:
         Args:
             keep: leaves handlers and filters out that cannot be stored.
         """
-        now = _settings()
-        changed = {name: value for name, value in now.items() if self._differs(name, value)}
         return {
             name: tuple(
                 [x for i, x in enumerate(part) if keep(f"{name}[{i}]", x)]
@@ -45,12 +43,12 @@ class LoggingState:
                 else part
                 for part in value
             )
-            for name, value in changed.items()
+            for name, value in _changes(self._start, _settings()).items()
         } or None
 
     def is_set(self) -> bool:
         """Whether anything differs from the start."""
-        return any(self._differs(name, value) for name, value in _settings().items())
+        return bool(_changes(self._start, _settings()))
 
     def put(self, state: Settings) -> None:
         """Put a state in force; loggers that are not part of it are as at the start."""
@@ -68,12 +66,7 @@ class LoggingState:
         """Take over what the import changed."""
         if before is None:
             return
-        for name, value in _settings().items():
-            if not _same(value, before.get(name, _NEW)):
-                self._start[name] = value
-
-    def _differs(self, name: str, value: tuple[Any, ...]) -> bool:
-        return not _same(value, self._start.get(name, _NEW))
+        self._start.update(_changes(before, _settings()))
 
 
 _NEW: tuple[Any, ...] = (logging.NOTSET, True, False, [], [])
@@ -81,14 +74,29 @@ _NEW: tuple[Any, ...] = (logging.NOTSET, True, False, [], [])
 
 
 def _settings() -> Settings:
+    """What is set of all loggers, those that are not touched left out."""
     manager = logging.root.manager
     found: Settings = {"": _of_logger(logging.root)}
     for name, logger in list(manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger):
+        if isinstance(logger, logging.Logger) and (
+            logger.level
+            or logger.handlers
+            or logger.filters
+            or logger.disabled
+            or not logger.propagate
+        ):
             found[name] = _of_logger(logger)
     capturing = getattr(logging, "_warnings_showwarning", None) is not None
     found[_GLOBAL] = (manager.disable, capturing)
     return found
+
+
+def _changes(before: Settings, now: Settings) -> Settings:
+    return {
+        name: value
+        for name in before.keys() | now.keys()
+        if not _same(value := now.get(name, _NEW), before.get(name, _NEW))
+    }
 
 
 def _of_logger(logger: Any) -> tuple[Any, ...]:

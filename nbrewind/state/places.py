@@ -66,9 +66,9 @@ class Places:
         self._loaded = frozenset(self.present())
         self.used.update(filter(is_place_name, reached))
 
-    def arrived(self) -> set[str]:
-        """Names of the places that came into being since `begin`."""
-        return self.present() - self._loaded
+    def arrived(self, present: set[str]) -> set[str]:
+        """Which of the present places came into being since `begin`."""
+        return present - self._loaded
 
     def is_there(self, name: str) -> bool:
         """Whether a place has a live state."""
