@@ -47,6 +47,8 @@ def _is_cache_only(part: Any) -> bool:
 def reduce_index(pickler: StatePickler, index: Any) -> Any:
     """Reduce an index by value, apart from the stream around it."""
     pickler.lent.setdefault(id(index), False)
+    if type(index).__name__ == "RangeIndex":
+        return index.__reduce__()[:2]  # it has no parts that another could share
     known = pickler.nested.get(id(index))
     if known is None:
         inner = pickler.child()

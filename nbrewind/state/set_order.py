@@ -137,7 +137,7 @@ def frozen_orders(sets: Iterable[AnySet]) -> dict[int, FrozenOrder]:
 def _load_as_they_are(frozen: Sequence[frozenset[Any]]) -> bool:
     """Whether plain loading surely keeps the order of all these sets; most often it does."""
     elements = list(chain.from_iterable(frozen))
-    if not _PLAIN.issuperset(map(type, elements)):
+    if not _are_plain(elements):
         return False
     return elements == list(chain.from_iterable(map(frozenset, map(tuple, frozen))))
 
@@ -150,7 +150,7 @@ def make_frozen(order: FrozenOrder) -> frozenset[Any]:
 
 def _layout(target: AnySet) -> Layout | None:
     elements = _elements(target)
-    is_plain = _PLAIN.issuperset(map(type, elements))
+    is_plain = _are_plain(elements)
     if is_plain and _have_one_table(target, set(elements)):
         return None  # so it is with nearly all small ones, and values have many
     table = _read(target)
@@ -200,7 +200,7 @@ def _has_no_order(elements: tuple[Any, ...]) -> bool:
 
 def _stands(elements: tuple[Any, ...], table: _Table) -> tuple[Any, ...]:
     """Objects with the hashes of the elements whose methods run no code of theirs."""
-    if _PLAIN.issuperset(map(type, elements)):
+    if _are_plain(elements):
         return elements
     return tuple(map(_Stand, table.hashes))
 
@@ -285,6 +285,15 @@ def _read(target: AnySet) -> _Table:
     if not _is_readable():
         raise NotStorable("the order of sets cannot be seen in this Python")
     return _read_memory(target)
+
+
+def _are_plain(elements: Sequence[Any]) -> bool:
+    """Whether hashing and comparing elements runs no code but Python's own."""
+    kinds = set(map(type, elements))
+    if tuple in kinds:
+        inner = chain.from_iterable(each for each in elements if type(each) is tuple)
+        kinds = (kinds - {tuple}).union(map(type, inner))
+    return kinds <= _PLAIN
 
 
 def _have_one_table(one: AnySet, other: AnySet) -> bool:
