@@ -15,6 +15,8 @@ import sys
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from nbrewind.state.memo import Pieces
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -30,15 +32,6 @@ _PLAIN = frozenset(
 """Exact types of elements that hold nothing else."""
 _MISSING = frozenset({"NAType", "NaTType"})
 """Types of pandas's markers, of which there is one each."""
-
-
-class _Pieces:
-    """The file of a pickler."""
-
-    __slots__ = ("write",)
-
-    def __init__(self) -> None:
-        self.write: Any = None
 
 
 def pack_elements(
@@ -68,9 +61,7 @@ def pack_elements(
         nans = {place: elements[place] for place in unequal if type(elements[place]) is float}
     usual = sys.modules["numpy"].nan
     pieces: list[bytes] = []
-    file = _Pieces()
-    file.write = pieces.append
-    pickler = pickle.Pickler(file, 5)
+    pickler = pickle.Pickler(Pieces(pieces.append), 5)
     pickler.fast = True
     pickler.dump((elements, [place for place, nan in nans.items() if nan is usual]))
     return b"".join(pieces), {place: nan for place, nan in nans.items() if nan is not usual}

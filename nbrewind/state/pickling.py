@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import gc
 import importlib
 import pickle
 import sys
@@ -42,6 +41,7 @@ from nbrewind.state.entities import (
 from nbrewind.state.finalisers import CALLBACK
 from nbrewind.state.function_tools import is_dispatcher, reduce_dispatcher
 from nbrewind.state.instances import reduce_instance, runs_code_when_loaded
+from nbrewind.state.memo import Pieces, memo_objects, references_in
 from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.references import is_by_reference
 from nbrewind.state.set_order import FrozenOrder
@@ -100,15 +100,6 @@ class Scope:
         self.in_use = in_use
 
 
-class _Writer:
-    """The file a pickler wants: what it writes goes to `write`, piece by piece."""
-
-    __slots__ = ("write",)
-
-    def __init__(self, write: Callable[[bytes], object]) -> None:
-        self.write = write
-
-
 class StatePickler(pickle.Pickler):
     """Pickles one value (or a tuple of values), and notes what it came across."""
 
@@ -116,7 +107,7 @@ class StatePickler(pickle.Pickler):
         self._written: list[bytes] = []
         self.buffers: list[pickle.PickleBuffer] = []
         super().__init__(
-            _Writer(self._written.append), protocol=5, buffer_callback=self.buffers.append
+            Pieces(self._written.append), protocol=5, buffer_callback=self.buffers.append
         )
         self.scope = scope
         self.roots: dict[int, str] = {id(root): root_entity} if root_entity else {}
@@ -186,9 +177,7 @@ class StatePickler(pickle.Pickler):
         return [obj for obj in self._met() if type(obj) is frozenset]
 
     def _met(self) -> list[Any]:
-        # The memo is what the collector sees of a pickler, next to its attributes. A copy of it
-        # has a tuple and two numbers for each object: many times the work.
-        return gc.get_referents(self) if _memo_is_visible() else _memo_objects(self)
+        return memo_objects(self)
 
     def tying(self, parts: Iterable[Any]) -> list[Any]:
         """Those of some `parts` that tie two names together if both have them."""
@@ -216,7 +205,7 @@ class StatePickler(pickle.Pickler):
         self.fast = True  # nothing is added to the memo: the stream may yet go on
         self.dump(others)  # each is in the memo: written as a reference
         self.fast = False
-        places.update(zip(map(id, others), _references_in(self._written[1:]), strict=True))
+        places.update(zip(map(id, others), references_in(self._written[1:]), strict=True))
         del self._written[1:]
         return places
 
@@ -231,7 +220,10 @@ class StatePickler(pickle.Pickler):
 
     def child(self) -> StatePickler:
         """A pickler for a part whose objects are not to be seen as shared."""
-        return StatePickler(self.scope)
+        child = StatePickler(self.scope)
+        child.marked = self.marked
+        child._reducers = self._reducers
+        return child
 
     def absorb(self, child: StatePickler) -> None:
         """Take over what a child pickler noted."""
@@ -378,40 +370,6 @@ class StatePickler(pickle.Pickler):
             raise NotStorable(f"module {module.__name__} cannot be imported by its name")
         self.modules.add(module.__name__)
         return load_module, (module.__name__,)
-
-
-_GET, _LONG_GET = pickle.BINGET[0], pickle.LONG_BINGET[0]
-_ARGUMENT = {pickle.PROTO[0]: 1, pickle.FRAME[0]: 8, _GET: 1, _LONG_GET: 4}
-"""Bytes that follow an opcode in a list of references."""
-
-
-def _references_in(pieces: list[bytes]) -> list[int]:
-    """Positions that the references in a stream of nothing else point to."""
-    stream = b"".join(pieces)
-    found: list[int] = []
-    at = 0
-    while at < len(stream):
-        opcode = stream[at]
-        size = _ARGUMENT.get(opcode, 0)
-        if size and opcode in (_GET, _LONG_GET):
-            found.append(int.from_bytes(stream[at + 1 : at + 1 + size], "little"))
-        at += 1 + size
-    return found
-
-
-@functools.cache
-def _memo_is_visible() -> bool:
-    """Whether the collector is shown what is in a pickler's memo (CPython shows it)."""
-    written: list[bytes] = []
-    pickler = pickle.Pickler(_Writer(written.append), 5)
-    parts: list[Any] = [[], {}]
-    pickler.dump(parts)
-    met = set(map(id, gc.get_referents(pickler)))
-    return met.issuperset(map(id, (parts, *parts)))
-
-
-def _memo_objects(pickler: pickle.Pickler) -> list[Any]:
-    return [obj for _, obj in pickler.memo.copy().values()]
 
 
 _REDUCERS: dict[int, Callable[[Any], Any]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbrewind.state import pickling
+from nbrewind.state import memo
 from nbrewind.state.capture import Examination
 from nbrewind.state.entities import EntityTable
 from nbrewind.state.pickling import Scope
@@ -73,8 +73,8 @@ def test_sharing_is_the_same_where_the_collector_shows_no_memo(
 ) -> None:
     values = _values()
     shown = _sharing(values)
-    assert pickling._memo_is_visible()
-    monkeypatch.setattr(pickling, "_memo_is_visible", lambda: False)
+    assert memo._memo_is_visible()
+    monkeypatch.setattr(memo, "_memo_is_visible", lambda: False)
     assert _sharing(values) == shown
 
 
