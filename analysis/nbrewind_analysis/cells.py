@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from nbrewind.state.evaluators import identifiers
 from nbrewind_analysis.names import UNKNOWN_NAMES, CellNames, cell_names
 from nbrewind_analysis.source import ends_in_semicolon, source_digest, text_digest
 
 _NO_WARNINGS: Final = [("ignore", None, Warning, None, 0)]
+_ALL_WARNINGS: Final = [("error", None, Warning, None, 0)]
 _DIRECTIVE = re.compile(r"#\s*nbrewind:\s*(never|always|auto)\b")
 
 
@@ -64,6 +66,11 @@ def analyse_cell(
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         problem = f"{type(error).__name__}: {error}"
     semicolon = tree is not None and ends_in_semicolon(tree, code)
+    names = UNKNOWN_NAMES
+    if tree is not None:
+        names = cell_names(tree, transform=transform, compile_flags=compile_flags)
+        if _warns(code, compile_flags):  # whether that is shown depends on the filters
+            names = replace(names, imports=names.imports | {"warnings"})
     return Cell(
         source=source,
         code=code,
@@ -77,9 +84,7 @@ def analyse_cell(
         ),
         syntax_error=problem,
         trailing_semicolon=semicolon,
-        names=UNKNOWN_NAMES
-        if tree is None
-        else cell_names(tree, transform=transform, compile_flags=compile_flags),
+        names=names,
         directive=directive[1] if directive else None,
         raw_identifiers=identifiers((source,)),
     )
@@ -89,9 +94,27 @@ def _parse(code: str) -> ast.Module:
     # `"\d"` or `1 is 1` warn at each parse; the run itself shows that once. The filters are
     # exchanged behind the module's back: `catch_warnings` has every warning that user code
     # has shown already shown once more.
-    filters = warnings.filters
-    warnings.filters = _NO_WARNINGS
-    try:
+    with _filtered(_NO_WARNINGS):
         return ast.parse(code)
+
+
+def _warns(code: str, flags: int) -> bool:
+    """Whether the compiler has a warning about a cell, such as `1 is 1`."""
+    with _filtered(_ALL_WARNINGS):
+        try:
+            compile(code, "<cell>", "exec", flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+        except SyntaxError:
+            return True
+        except (ValueError, RecursionError, MemoryError):
+            return False
+    return False
+
+
+@contextmanager
+def _filtered(filters: list[Any]) -> Iterator[None]:
+    before = warnings.filters
+    warnings.filters = filters
+    try:
+        yield
     finally:
-        warnings.filters = filters
+        warnings.filters = before

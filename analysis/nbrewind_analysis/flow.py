@@ -20,6 +20,9 @@ from nbrewind_analysis.harmless import (
 )
 from nbrewind_analysis.paths import Loop, State, blur, fork, join
 
+ANNOTATIONS = "__annotations__"
+"""Where a module keeps the annotations of its variables."""
+
 
 class Flow(Expressions):
     """Walks the statements of a cell in the order of execution."""
@@ -68,6 +71,9 @@ class Flow(Expressions):
             self.visit(node.annotation)
         if node.value is not None or not isinstance(node.target, ast.Name):
             self.visit(node.target)
+        if isinstance(node.target, ast.Name) and node.simple and not self._scope:
+            self.load(ANNOTATIONS)  # it is added to those before
+            self.store(ANNOTATIONS)
 
     def _visit_Global(self, node: ast.Global) -> None:
         self._class_globals |= set(node.names)

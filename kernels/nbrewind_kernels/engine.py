@@ -202,7 +202,7 @@ class Engine:
             choice = self._choose(cell, hint, request, ordinal)
             reasons = choice.reasons
         if choice.entry is not None:
-            reused = self._reuse(choice.entry, hint, started)
+            reused = self._reuse(choice.entry, cell, hint, started)
             if reused is not None:
                 return reused
             reasons = [Reason("not-stored", "", "its recorded outputs cannot be read")]
@@ -241,7 +241,7 @@ class Engine:
     def _is_planned(self, ordinal: int, cell: Cell) -> bool:
         return ordinal < len(self._plan) and self._plan[ordinal].cell.digest == cell.digest
 
-    def _reuse(self, entry: Entry, hint: CellHint, started: float) -> Reuse | None:
+    def _reuse(self, entry: Entry, cell: Cell, hint: CellHint, started: float) -> Reuse | None:
         """Put a record's effects in place of a run; None if its outputs are lost."""
         record = entry.record
         try:
@@ -275,7 +275,7 @@ class Engine:
             record=entry.id.hex(),
             seconds=time.perf_counter() - started,
         )
-        return Reuse(record, outputs, report, result, has_result)
+        return Reuse(record, outputs, report, result, has_result, cell.code)
 
     def _unload_for(self, record: ExecutionRecord) -> bool:
         """Take what is loaded out of the record's way; returns whether there was anything."""

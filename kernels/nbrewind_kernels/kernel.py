@@ -237,7 +237,7 @@ class RewindKernel(_Base):  # type: ignore[misc]
         cell_meta: Any,
     ) -> dict[str, Any]:
         shell = self.shell
-        result = count_and_remember(shell, cell.request.source, cell_id, cell_meta)
+        result = count_and_remember(shell, cell.request.source, cell_id, cell_meta, reuse.code)
         try:
             publish_again(
                 reuse.outputs,

@@ -79,6 +79,8 @@ class Reuse:
     result: Any = None
     has_result: bool = False
     """`result` may be put into `Out`; False where it was None or is not stored."""
+    code: str | None = None
+    """The cell after the input transformation, which asks what names there are; None: not known."""
 
 
 @dataclass(frozen=True)

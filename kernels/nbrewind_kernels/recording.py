@@ -27,6 +27,12 @@ StoreGroup = Callable[[tuple[str, ...], Dump], ObjectId | None]
 """Stores a co-variable; returns None if nothing can be stored."""
 
 
+MODULE_NAMES = frozenset(
+    {"__name__", "__doc__", "__package__", "__loader__", "__spec__"}
+    | {"__builtin__", "__builtins__"}
+)
+"""Names that every module has of itself; `__version__` or `__annotations__` are the notebook's."""
+
 _ATOM_NAMES = frozenset(kind.__name__ for kind in ATOMS)
 
 
@@ -68,7 +74,7 @@ def user_names(live: LiveNamespace, hidden: frozenset[str]) -> list[str]:
 
 
 def _is_own(name: str, hidden: frozenset[str]) -> bool:
-    return name not in hidden and not (name.startswith("__") and name.endswith("__"))
+    return name not in hidden and name not in MODULE_NAMES
 
 
 def _bound_anew(live: LiveNamespace, hidden: frozenset[str]) -> set[str]:

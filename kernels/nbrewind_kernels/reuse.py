@@ -23,13 +23,23 @@ from nbrewind_kernels.pending_results import put_pending
 from nbrewind_kernels.ports import Reuse
 
 
-def count_and_remember(shell: Any, source: str, cell_id: str | None, cell_meta: Any) -> Any:
+def count_and_remember(
+    shell: Any, source: str, cell_id: str | None, cell_meta: Any, code: str | None = None
+) -> Any:
     """Put a cell into the history and advance the execution count, as a run would first.
+
+    Args:
+        shell: IPython's shell.
+        source: the cell.
+        cell_id: its id, if the front end sent one.
+        cell_meta: its metadata.
+        code: the cell after the input transformation. Transformed here it might be taken for
+            a magic, because a variable of that name is not loaded.
 
     Returns:
         The `ExecutionResult` of the cell, still without a value.
     """
-    transformed = shell.transform_cell(source)
+    transformed = shell.transform_cell(source) if code is None else code
     info = ExecutionInfo(
         source, True, False, True, cell_id, cell_meta, transformed_cell=transformed
     )

@@ -146,3 +146,16 @@ def test_future_imports_of_reused_cells_hold(start: Start, store: str) -> None:
     _, done = actions(replay, cells)
     assert done == ["reused"] * 3
     assert replay.run("def h(q: nope): pass\nh.__annotations__").reply["status"] == "ok"
+
+
+def test_the_history_of_a_reused_cell_that_looks_like_a_magic_is_its_text(
+    start: Start, store: str
+) -> None:
+    cells = ["mv = [5, 6]", "mv [1]", "k = 1", "In[2], k"]
+    audit = start("audit", NBREWIND_STORE=store)
+    run_all(audit, cells)
+    audit.stop()
+    edited = [*cells[:2], "k = 2", cells[3]]
+    shown, done = actions(start("replay", NBREWIND_STORE=store), edited)
+    assert shown == run_all(start("plain"), edited)
+    assert done == ["reused", "reused", "executed", "executed"]

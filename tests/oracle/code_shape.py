@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbrewind.testing.apart import compare_apart
 from nbrewind.testing.oracle import Run, compare
 
 SEPARATOR = "\n--\n"
@@ -56,8 +55,9 @@ class Shape:
         self, before: list[str], after: list[str], root: Path, changed: Mapping[str, str]
     ) -> Run:
         """Audit and replay, held against plain runs; returns the replay."""
-        how = compare_apart if self.apart else compare
-        return how(before, after, root, files=self.files, edited_files=changed)
+        return compare(
+            before, after, root, files=self.files, edited_files=changed, forked=self.apart
+        )
 
 
 def check_unchanged(shape: Shape, root: Path) -> None:

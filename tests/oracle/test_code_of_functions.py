@@ -818,6 +818,70 @@ k = 1
         {1: ("'two'", "'both'")},
         runs=[1, 3],
     ),
+    Shape(
+        "annotations of the module",
+        """
+rate: float = 0.5
+--
+name: 'str' = 'a'; unset: int
+--
+k = 1
+--
+__annotations__, k
+""",
+        {0: ("float = 0.5", "float = 0.7")},
+        runs=[0],
+    ),
+    Shape(
+        "annotations of the module that change",
+        """
+class C: pass
+--
+c: C = C()
+--
+d: int = 2
+--
+d
+--
+list(__annotations__), __annotations__['c'] is C
+""",
+        {1: ("c: C", "c: object")},
+        runs=[1, 2, 4],
+    ),
+    Shape(
+        "names with two underscores",
+        """
+__version__ = '1'
+--
+__all__ = ['f']
+def f(): return __version__
+--
+f(), __all__
+--
+k = 1
+--
+f(), k
+""",
+        {0: ("1", "2")},
+        runs=[0, 2, 4],
+    ),
+    Shape(
+        "warnings of the compiler",
+        """
+import warnings; warnings.filterwarnings('ignore')
+--
+x = 1 is 1
+--
+y = '\\d' + 'a'
+--
+k = 1
+--
+x, y, k
+""",
+        {0: ("'ignore'", "'ignore', category=SyntaxWarning")},
+        runs=[0, 1, 2],
+        apart=True,
+    ),
 ]
 """Functions and what may stand in them."""
 

@@ -10,7 +10,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import nbformat
@@ -29,6 +31,7 @@ REASON_KINDS = {
     *("module-changed", "environment-changed", "session-effect", "sharing-changed"),
     *("not-stored", "previous-error", "unsafe", "untrusted", "forced"),
 }
+NO_FILES: Mapping[str, str] = MappingProxyType({})
 PACKED = 4
 """Generated cases per notebook; each starts from a namespace without the names before it."""
 
@@ -78,9 +81,15 @@ def write(path: Path, cells: list[str]) -> None:
     nbformat.write(new_notebook(cells=made), path)
 
 
-def plainly(path: Path, cells: list[str], folder: Path) -> Any:
+def put(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def plainly(path: Path, cells: list[str], folder: Path, files: Mapping[str, str]) -> Any:
     """The notebook as plain nbclient and ipykernel leave it."""
     folder.mkdir()
+    put(folder, files)
     write_modules(folder)
     write(folder / "plain.ipynb", cells)
     notebook = nbformat.read(folder / "plain.ipynb", 4)
@@ -131,18 +140,26 @@ def check(report: dict[str, Any], path: Path, kernel: str, cells: list[str]) -> 
         assert cell["reasons"] or cell["action"] != "executed", (cell, cells[cell["index"]])
 
 
-def compare(before: list[str], after: list[str], folder: Path) -> dict[str, Any]:
+def compare(
+    before: list[str],
+    after: list[str],
+    folder: Path,
+    files: Mapping[str, str] = NO_FILES,
+    edited_files: Mapping[str, str] = NO_FILES,
+) -> dict[str, Any]:
     """Audit, edit, replay and replay again; returns the report of the first replay."""
     place = folder / "ours"
     place.mkdir()
+    put(place, files)
     write_modules(place)
     path = place / "notebook.ipynb"
     write(path, before)
     check(command("audit", path, cwd=place), path, "nbrewind-audit", before)
     audited = nbformat.read(path, 4)
-    assert outputs(audited) == outputs(plainly(path, before, folder / "before"))
+    assert outputs(audited) == outputs(plainly(path, before, folder / "before", files))
+    put(place, edited_files)
     write(path, after)
-    expected = outputs(plainly(path, after, folder / "after"))
+    expected = outputs(plainly(path, after, folder / "after", {**files, **edited_files}))
     replayed = command("replay", path, cwd=place)
     check(replayed, path, "nbrewind-replay", after)
     assert outputs(nbformat.read(path, 4)) == expected
@@ -154,6 +171,31 @@ def compare(before: list[str], after: list[str], folder: Path) -> dict[str, Any]
 @pytest.mark.parametrize("number", range(2))
 def test_replay_by_the_command_shows_what_nbclient_shows(number: int, tmp_path: Path) -> None:
     compare(*packed(number), tmp_path)
+
+
+def test_scripts_and_modules_run_their_users_again(tmp_path: Path) -> None:
+    # jupyter-book#1633, MyST-NB#299, quarto-cli#6793, marimo#6501
+    cells = [
+        "%load_ext autoreload\n%autoreload 2",
+        "%run script.py 3",
+        "made, f(1)",
+        "import one, two",
+        "two.n",
+        "%%writefile gen.py\nN = 5",
+        "import gen",
+        "gen.N",
+        "k = 1",
+        "f(2) + one.n",
+    ]
+    files = {
+        "script.py": "import one, sys\nmade = sys.argv[1:]\ndef f(v): return one.n * v\n",
+        "one.py": "n = 1",
+        "two.py": "n = 2",
+    }
+    report = compare(cells, cells, tmp_path, files, {"one.py": "n = 10"})
+    ran = [cell["index"] for cell in report["cells"] if cell["action"] == "executed"]
+    # Autoreload is a session effect; what it does is due before anything else runs.
+    assert ran == [0, 1, 2, 3, 9]
 
 
 @pytest.mark.long
