@@ -421,9 +421,9 @@ def test_what_cells_make_of_the_folder_is_what_it_is(
         (folder / name).write_text(text)
     store = MemoryStore()
     checked(cells, "audit", store, folder)
-    if (folder / "l").is_file():
+    if os.path.lexists(folder / "l"):
         (folder / "l").unlink()
-    assert checked(cells, "replay", store, folder).executed == []
+    assert 1 not in checked(cells, "replay", store, folder).executed
     run = checked([*cells, "sorted(os.listdir())"], "replay", store, folder)
     assert not run.warnings
 
