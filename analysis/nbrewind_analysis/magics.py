@@ -102,7 +102,9 @@ def magic_of(call: ast.Call) -> Magic | None:
             return _line_magic(name, line)
         case "run_cell_magic", [name, line, body]:
             return _cell_magic(name, line, body)
-        case "system" | "getoutput", [command]:
+        case "system", [command]:
+            return Magic(expressions=interpolations(command), stores=("_exit_code",))
+        case "getoutput", [command]:
             return Magic(expressions=interpolations(command))
         case _:
             return Magic(texts=tuple(texts))

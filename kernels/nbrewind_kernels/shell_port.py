@@ -29,8 +29,6 @@ _MODULE_NAMES = frozenset(
         # put there by ipykernel and by VS Code
         "__session__",
         "__vsc_ipynb_file__",
-        # put there by `!command`
-        "_exit_code",
     }
 )
 _NUMBERED = re.compile(r"_(i?)(\d+)")

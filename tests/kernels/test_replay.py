@@ -159,3 +159,28 @@ def test_the_history_of_a_reused_cell_that_looks_like_a_magic_is_its_text(
     shown, done = actions(start("replay", NBREWIND_STORE=store), edited)
     assert shown == run_all(start("plain"), edited)
     assert done == ["reused", "reused", "executed", "executed"]
+
+
+def test_commands_are_reused_while_their_files_and_names_are_the_same(
+    start: Start, store: str
+) -> None:
+    cells = [
+        "_ = open('a.txt', 'w').write('1\\n')",
+        "name = 'a.txt'",
+        "!cat {name} > b.txt",
+        "%%bash\nwc -c < b.txt",
+        "found = !cat b.txt\nfound",
+        "!false",
+        "print(_exit_code)",
+        "!cat b.txt | date -f - > /dev/null",
+    ]
+    audit = start("audit", NBREWIND_STORE=store)
+    expected = run_all(audit, cells)
+    audit.stop()
+    shown, done = actions(start("replay", NBREWIND_STORE=store), cells)
+    assert done == [*["reused"] * 7, "executed"]
+    assert shown == expected
+    edited = ["_ = open('a.txt', 'w').write('2\\n')", *cells[1:5], "!true", *cells[6:]]
+    shown, done = actions(start("replay", NBREWIND_STORE=store), edited)
+    assert done == ["executed", "reused", *["executed"] * 6]
+    assert shown == run_all(start("plain"), edited)
