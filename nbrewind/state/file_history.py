@@ -28,6 +28,8 @@ class _Path:
     folder: bool
     mode: int
     read: Version | None = None
+    stamp: tuple[int, int, int] | None = None
+    """Inode, size and time of modification when its content was first looked at."""
     wanted: bool = False
     """The run looked at its content, or looked for it in vain, before changing it."""
     changed: bool = False
@@ -53,13 +55,8 @@ class History:
 
     def changed_through_open_file(self, path: str, before: Version) -> None:
         """Report a file that an earlier run left open, if this one changed it."""
-        if path in self._paths:
-            return
-        if digest_file(path) != before:
-            entry = self._entry(path)
-            entry.existed = before != ABSENT
-            entry.read = before
-            entry.changed = True
+        if not self.is_changed(path) and digest_file(path) != before:
+            self.changed_unseen(path, before, folder=False, depends=True)
 
     def changed_unseen(
         self, path: str, before: Version | None, *, folder: bool, depends: bool
@@ -140,6 +137,8 @@ class History:
         if not entry.changed:
             if entry.read is None and not os.path.isdir(path):
                 entry.read = digest_file(path)
+                # Another program has changed it meanwhile: what the run read is not known.
+                self.untracked = self.untracked or entry.stamp not in (None, _stamp(path))
             return FileAccess(path=path, read=entry.read)
         if not exists and not entry.existed:
             # Made and gone again: it matters only if the run had looked for it before.
@@ -200,6 +199,8 @@ class History:
         if not entry.changed:
             if entry.read == PRESENT:
                 entry.read = None  # existence was enough so far; now content counts
+            if not entry.wanted:
+                entry.stamp = _stamp(touch.path)
             entry.wanted = True
 
     def _check(self, touch: Touch) -> None:
@@ -398,6 +399,14 @@ _NOTES = {
     How.CHECK_FOLDER: History._check_folder,
     How.STAT: History._stat,
 }
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _mode(path: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import os
 import select
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ MOST_FOLDERS = 8192
 MOST_ENTRIES = 400_000
 """Directory entries that are looked at to find them."""
 
+_SECONDS = 2.0
+"""How long that may take, on a network file system say."""
 _MOST_BYTES = 32 << 20
 _PAUSE_MS = 50
 
@@ -160,6 +163,7 @@ class FolderWatch:
         found: list[tuple[str, bool]] = []
         known: set[str] = set()
         waiting = [top]
+        until = time.perf_counter() + _SECONDS
         for folder in waiting:  # grows
             try:
                 entries = list(os.scandir(folder))
@@ -168,7 +172,8 @@ class FolderWatch:
             if not _MARKS.isdisjoint(entry.name for entry in entries):
                 continue
             self._entries += len(entries)
-            if len(self._paths) >= MOST_FOLDERS or self._entries > MOST_ENTRIES:
+            most = len(self._paths) >= MOST_FOLDERS or self._entries > MOST_ENTRIES
+            if most or time.perf_counter() > until:
                 self.fault = "there are too many folders in the notebook's folder"
                 break
             if not self._add(folder, is_file=False):

@@ -118,7 +118,7 @@ class Unseen:
             return
         if self._is_believed(path):
             before = self._before(one)
-            depends = self._depends(one, before)
+            depends = self._depends(one)
             self.history.changed_unseen(path, before, folder=one.folder, depends=depends)
         elif self.history.is_read(path):
             self.doubtful = True
@@ -139,7 +139,7 @@ class Unseen:
     def _before(self, one: Traffic) -> Version | None:
         return ABSENT if one.created else self.baseline.version(one.path)
 
-    def _depends(self, one: Traffic, before: Version | None) -> bool:
+    def _depends(self, one: Traffic) -> bool:
         """Whether what was at a path before it was changed counts."""
         path = one.path
         if one.accessed or path in self.held_open:

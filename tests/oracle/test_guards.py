@@ -12,11 +12,14 @@ import nbrewind_analysis.validity as validity
 import nbrewind_kernels.recording as recording
 from nbrewind.model.versions import Version
 from nbrewind.state.ambient import AmbientTracker
+from nbrewind.state.command_lines import Told
 from nbrewind.state.files import FileTracker
+from nbrewind.state.folder_watch import FolderWatch
 from nbrewind.state.modules import LocalModules
 from nbrewind.state.places import Places
 from nbrewind.state.rng import PythonRandom
 from nbrewind.state.sharing import Sharing
+from nbrewind.state.unseen import Unseen
 from nbrewind.testing.oracle import compare
 from nbrewind_analysis.table import Closure, VersionTable
 from nbrewind_kernels.live import LiveNamespace
@@ -149,6 +152,36 @@ def _tracking_of_files(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(FileTracker, "end", nothing)
+
+
+_READ_IN_C = [
+    "import ctypes",
+    "libc = ctypes.CDLL(None); text = ctypes.create_string_buffer(8)\n"
+    "n = libc.open(b'd.txt', 0); x = libc.read(n, text, 8); x = libc.close(n)\n"
+    "v = text.value; del libc, text, n",
+    "v",
+]
+
+
+@guard(_READ_IN_C, _READ_IN_C, files={"d.txt": "1"}, edited_files={"d.txt": "2"})
+def _watching_of_folders(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FolderWatch, "end", lambda self: ({}, True))
+
+
+_TEST_BY_PROCESS = ["import os", "print(os.popen('[ -f d.txt ] && echo there').read())"]
+
+
+@guard(_TEST_BY_PROCESS, _TEST_BY_PROCESS, edited_files={"d.txt": "2"})
+def _reading_of_command_lines(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Told, "shell", lambda self, text, folder: None)
+
+
+_APPENDING = ["import os", "x = os.system('echo 1 >> d.txt')", "open('d.txt').read()"]
+
+
+@guard(_APPENDING, _APPENDING, files={"d.txt": "1"}, edited_files={"d.txt": "2"})
+def _what_was_there_before_processes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unseen, "_depends", lambda self, one: False)
 
 
 @guard(

@@ -210,6 +210,25 @@ def test_sqlite_database_is_read_and_written(root: Path, observe: Observe) -> No
     assert by_path(observe(lambda: sqlite3.connect(":memory:").close())) == {}
 
 
+def test_what_another_program_changes_while_it_is_read_is_not_trusted(
+    root: Path, observe: Observe
+) -> None:
+    (root / "feed").write_text("1")
+
+    def cell() -> None:
+        Path("feed").read_text()
+        subprocess_free_write(root / "feed")
+
+    assert "untracked" in observe(cell).flags
+    assert observe(Path("feed").read_text).flags == set()
+
+
+def subprocess_free_write(path: Path) -> None:
+    """Write as another program would: unheard by audit hooks of ours."""
+    with audit.unheard():
+        path.write_text("longer")
+
+
 # Removing, renaming, folders
 
 
