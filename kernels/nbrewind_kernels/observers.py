@@ -228,7 +228,7 @@ class Observers:
         Modules of the project are places: their attributes are state like any other.
         """
         if isinstance(value, types.ModuleType):
-            return not self.modules.is_local(value.__name__)
+            return value.__name__ != MAIN and not self.modules.is_local(value.__name__)
         if not isinstance(value, type) or value.__module__ == MAIN:
             return False
         return not self.modules.is_local(str(value.__module__))

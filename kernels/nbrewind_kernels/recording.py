@@ -29,7 +29,7 @@ StoreGroup = Callable[[tuple[str, ...], Dump], ObjectId | None]
 
 MODULE_NAMES = frozenset(
     {"__name__", "__doc__", "__package__", "__loader__", "__spec__"}
-    | {"__builtin__", "__builtins__"}
+    | {"__builtin__", "__builtins__", "__warningregistry__"}
 )
 """Names that every module has of itself; `__version__` or `__annotations__` are the notebook's."""
 

@@ -61,6 +61,11 @@ class CodeUses:
     """It may read or write any global."""
 
 
+_NONE: Final[frozenset[str]] = frozenset()
+ALL_NAMES: Final = CodeUses(_NONE, _NONE, _NONE, _NONE, _NONE, dynamic=True)
+"""What something uses that leads to every global."""
+
+
 @lru_cache(maxsize=8192)
 def code_digest(code: types.CodeType) -> str:
     """Canonical digest of a code object, the same for every layout of its source text.

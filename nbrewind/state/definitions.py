@@ -431,6 +431,16 @@ def load_code(digest: str) -> types.CodeType:
     return code
 
 
+def load_main() -> types.ModuleType:
+    """The notebook's own module."""
+    from nbrewind.state.restoring import current_restore
+
+    module = sys.modules[MAIN]
+    if vars(module) is not current_restore().namespace:
+        raise NotRestorable("the notebook does not run in the main module")
+    return module
+
+
 def load_entity(entity: str) -> Any:
     """The live object of an entity; it is restored before anything that refers to it."""
     from nbrewind.state.restoring import current_restore

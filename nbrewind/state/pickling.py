@@ -22,10 +22,11 @@ from cloudpickle import cloudpickle
 from nbrewind.errors import NotStorable
 from nbrewind.model.records import Uses
 from nbrewind.state.clocks import CLOCK_NAMES
-from nbrewind.state.code import FINALISER, CodeUses, code_digest, code_uses
+from nbrewind.state.code import ALL_NAMES, FINALISER, CodeUses, code_digest, code_uses
 from nbrewind.state.codecs import Reducer, find_reducer
 from nbrewind.state.definitions import (
     load_entity,
+    load_main,
     reduce_cell,
     reduce_class,
     reduce_code,
@@ -366,6 +367,9 @@ class StatePickler(pickle.Pickler):
             self.marked.append(kind)
 
     def _reduce_module(self, module: types.ModuleType) -> Any:
+        if module.__dict__ is self.scope.namespace:  # whoever has it can reach every name
+            self.code_uses.append(ALL_NAMES)
+            return load_main, ()
         if sys.modules.get(module.__name__) is not module or module.__name__ == MAIN:
             raise NotStorable(f"module {module.__name__} cannot be imported by its name")
         self.modules.add(module.__name__)

@@ -28,7 +28,6 @@ from nbrewind.testing.signature import signature
 from nbrewind_analysis.validity import EnvironmentPolicy
 from nbrewind_kernels.engine import Engine, Mode
 from nbrewind_kernels.ports import CellRequest, Reuse
-from nbrewind_kernels.recording import MODULE_NAMES
 
 
 @dataclass
@@ -112,7 +111,7 @@ class Session:
     def names(self) -> list[str]:
         """The names of the namespace that are the notebook's own."""
         hidden = self.shell.hidden_names()
-        return [n for n in self.shell.user_ns if n not in hidden and n not in MODULE_NAMES]
+        return [n for n in self.shell.user_ns if n not in hidden]
 
     def end(self) -> Run:
         """Describe what is left and end the session; iterators are run to their ends for it."""

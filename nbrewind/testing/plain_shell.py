@@ -15,9 +15,10 @@ import msgspec
 
 from nbrewind.model.records import OutputMessage
 from nbrewind_kernels.ports import CellOutcome
+from nbrewind_kernels.recording import MODULE_NAMES
 
 _RESULTS = ("_", "__", "___")
-_HIDDEN = frozenset({"_", "__", "___", "Out", "In"})
+_HIDDEN = frozenset({"_", "__", "___", "Out", "In"}) | MODULE_NAMES
 
 
 class PlainShell:
