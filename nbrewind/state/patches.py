@@ -107,7 +107,10 @@ class PatchWatch:
             value = space[added]
             if (added.startswith("_") or owner is builtins) and not _is_from_notebook(value):
                 continue  # caches, and what IPython puts into builtins
-            if isinstance(owner, ModuleType) and self._is_own_doing(owner, added, value):
+            if isinstance(owner, ModuleType):
+                if self._is_own_doing(owner, added, value):
+                    continue
+            elif not _is_from_notebook(value) and _is_set_by_its_module(owner, added):
                 continue
             yield f"{name}.{added}"
 
@@ -205,10 +208,18 @@ def _sets_global(code: CodeType, name: str) -> bool:
 
 
 def _sets_attribute(code: CodeType, owner: str, name: str) -> bool:
-    """Whether code assigns `owner.name`."""
-    if name in code.co_names and owner in (*code.co_names, *code.co_varnames):
+    """Whether code assigns `owner.name`; with no owner given, the attribute of anything."""
+    if name in code.co_names and (not owner or owner in (*code.co_names, *code.co_varnames)):
         steps = list(dis.get_instructions(code))
         for loaded, step in pairwise(steps):
-            if (step.opname, step.argval, loaded.argval) == ("STORE_ATTR", name, owner):
+            if (step.opname, step.argval) == ("STORE_ATTR", name) and loaded.argval == (
+                owner or loaded.argval
+            ):
                 return True
     return any(_sets_attribute(c, owner, name) for c in code.co_consts if isinstance(c, CodeType))
+
+
+def _is_set_by_its_module(cls: type, name: str) -> bool:
+    """Whether a class's own module sets an attribute somewhere, on `cls` or `self` say."""
+    module = sys.modules.get(cls.__module__)
+    return module is not None and any(_sets_attribute(code, "", name) for code in _codes(module))

@@ -256,6 +256,23 @@ def test_what_changes_in_a_local_module_is_no_patch(tracker: EffectTracker, libr
     assert found.others == ()
 
 
+def test_what_a_class_of_a_library_sets_on_itself_is_no_patch(
+    tracker: EffectTracker, library: Path
+) -> None:
+    folder = library / "site-packages"
+    folder.mkdir()
+    source = "class Lock:\n    @classmethod\n    def make(cls): cls.made = 1\n"
+    (folder / "nbr_lock.py").write_text(source)
+    sys.path.insert(0, str(folder))
+    try:
+        importlib.invalidate_caches()
+        importlib.import_module("nbr_lock")
+        found = run(tracker, "import nbr_lock; nbr_lock.Lock.make(); nbr_lock.Lock.other = 2")
+    finally:
+        sys.path.remove(str(folder))
+    assert found.others == ("patch:nbr_lock.Lock.other",)
+
+
 def test_a_quick_look_tells_imports_only(tracker: EffectTracker, library: Path) -> None:
     (library / "nbr_quick.py").write_text("")
     tracker.begin(thorough=False)
