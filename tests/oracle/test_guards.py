@@ -168,7 +168,7 @@ def _watching_of_folders(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FolderWatch, "end", lambda self: ({}, True))
 
 
-_TEST_BY_PROCESS = ["import os", "print(os.popen('[ -f d.txt ] && echo there').read())"]
+_TEST_BY_PROCESS = ["import os", "x = os.system('[ -f d.txt ]')", "x"]
 
 
 @guard(_TEST_BY_PROCESS, _TEST_BY_PROCESS, edited_files={"d.txt": "2"})
