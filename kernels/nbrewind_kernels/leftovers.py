@@ -1,4 +1,4 @@
-"""What cells leave running: threads, tasks and timers of the notebook's own code.
+"""What cells leave running: threads, tasks, timers and alarms of the notebook's own code.
 
 Such a thing goes on printing and changing values while other cells run, or while none
 does. The cell that started it is run every time, what it may have changed is looked at
@@ -11,6 +11,7 @@ library that merely wait (a pool's idle workers, a server) do not count.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,17 @@ _KERNEL = frozenset(
     {"ipykernel", "tornado", "zmq", "jupyter_client", "IPython", "nbrewind_kernels"}
 )
 """Packages whose tasks are the kernel's own."""
+
+_ALARMS = (
+    {
+        signal.ITIMER_REAL: signal.SIGALRM,
+        signal.ITIMER_VIRTUAL: signal.SIGVTALRM,
+        signal.ITIMER_PROF: signal.SIGPROF,
+    }
+    if hasattr(signal, "getitimer")
+    else {}
+)
+"""For each timer of the process its signal."""
 
 
 class Leftovers:
@@ -72,7 +84,7 @@ def _busy() -> frozenset[tuple[object, ...]]:
         and not thread.name.startswith(OWN_THREADS)
         and _runs_notebook_code(thread, frames.get(thread.ident or 0))
     ]
-    return frozenset([*threads, *_tasks_and_timers()])
+    return frozenset([*threads, *_tasks_and_timers(), *_alarms()])
 
 
 def _runs_notebook_code(thread: threading.Thread, frame: FrameType | None) -> bool:
@@ -109,6 +121,13 @@ def _tasks_and_timers() -> Iterator[tuple[object, ...]]:
         context = getattr(handle, "_context", None)
         if context is not None and context.get(in_cell) and not handle.cancelled():
             yield id(handle), getattr(handle, "_when", 0.0)
+
+
+def _alarms() -> Iterator[tuple[object, ...]]:
+    """Timers of the process that will call a signal handler of the notebook."""
+    for timer, number in _ALARMS.items():
+        if any(signal.getitimer(timer)) and _is_of_notebook(signal.getsignal(number)):
+            yield "alarm", timer
 
 
 def _is_of_kernel(task: asyncio.Task[Any]) -> bool:

@@ -8,6 +8,7 @@ is left out: importing it again brings that back.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping, Set
 from types import FunctionType, MethodType
@@ -20,6 +21,10 @@ from nbrewind.state.entities import MAIN
 
 _BY_IMPORT = ("matplotlib", "IPython", "ipykernel", "nbrewind")
 """Packages whose own registrations come with their import."""
+
+
+_OURS = {signal.SIGINT}
+"""ipykernel exchanges its handler around each cell, and so do we."""
 
 
 def registry_digests(shell: Any) -> Mapping[str, int | str]:
@@ -44,6 +49,9 @@ def registry_digests(shell: Any) -> Mapping[str, int | str]:
         "formatters": _formatters(shell.display_formatter),
         "inline-figures": _inline_figures(),
         "hooks": _entries({k: v for k, v in shell.hooks.items() if not k.startswith("_")}),
+        "signals": _identities(
+            [signal.getsignal(s) for s in sorted(signal.valid_signals() - _OURS)]
+        ),
         "exceptions": _identities(shell.custom_exceptions),
         "settings": repr(
             (

@@ -51,16 +51,18 @@ class VirtualState:
 
     def apply(self, record: ExecutionRecord) -> None:
         """Take over what a reused record wrote."""
+        for file in record.files:
+            if file.write is not None and not file.path.startswith("/"):
+                self._files.pop(file.path, None)
+                self._files[file.path] = file
         for access in record.ambient:
             if access.write is None or access.provider.startswith(PATCH):
                 continue
             self._ambient[access.provider] = (access.write, access.state)
             if access.provider in _WHERE_MODULES_ARE:
+                if any(file.directory for file in self._files.values()):
+                    self.settle_files()  # the current folder may be one that a cell made
                 self._settle_ambient(access.provider)
-        for file in record.files:
-            if file.write is not None and not file.path.startswith("/"):
-                self._files.pop(file.path, None)
-                self._files[file.path] = file
         self._imports += record.effects.imports
 
     def do_imports(self) -> None:

@@ -78,6 +78,24 @@ EXECUTION: Shapes = {
         "print(inner, k)",
     ],
     "the shell": ["ip = get_ipython()", "ip.user_ns['v'] = [1]", "k = 1", "v.append(k); print(v)"],
+    "an interrupt half way": [
+        "import os, signal, time\nl = []",
+        "l.append(1); os.kill(os.getpid(), signal.SIGINT); time.sleep(5); l.append(2)",
+        "k = 1",
+        "print(l, k)",
+    ],
+    "a signal handler": [
+        "import os, signal, time\nhits = []\n"
+        "_old = signal.signal(signal.SIGUSR1, lambda *_: hits.append(1)); del _old",
+        "k = 1",
+        "os.kill(os.getpid(), signal.SIGUSR1); time.sleep(0.05); print(hits, k)",
+    ],
+    "another folder": [
+        "import os; here = os.getcwd(); os.mkdir('sub'); os.chdir('sub')",
+        "k = 1",
+        "print(os.path.basename(os.getcwd()), k)",
+        "os.chdir(here); os.rmdir('sub')",
+    ],
     "a module of magics": ["%load_ext autoreload\n%autoreload 0", "k = 1", "print(k)"],
 }
 
