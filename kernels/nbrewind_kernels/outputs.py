@@ -24,6 +24,7 @@ from jupyter_client.session import DELIM, Session
 
 from nbrewind.model.records import OutputMessage
 from nbrewind_kernels.origins import MARK, POOL, ThreadOrigins, mark_origins
+from nbrewind_kernels.widgets import ShownWidgets
 
 RECORDED = frozenset(
     {
@@ -60,6 +61,9 @@ class Recording:
         self.flags: set[str] = set()
         """Flags for the execution record (see `nbrewind.model.records.FLAGS`)."""
         self._messages: list[OutputMessage] = []
+        self._widgets = ShownWidgets()
+        self._opened: dict[str, int] = {}
+        """Where among the messages widgets were opened."""
         self._stream = ""
         self._texts: list[str] = []
         self._lock = threading.Lock()
@@ -89,11 +93,31 @@ class Recording:
                 )
             )
 
+    def add_comm(
+        self,
+        kind: str,
+        content: dict[str, Any],
+        metadata: dict[str, Any],
+        buffers: Sequence[bytes | memoryview[bytes]],
+    ) -> None:
+        """Add a message of a widget, or flag what cannot be shown again without a run."""
+        with self._lock:
+            opened = self._widgets.note(kind, content, buffers)
+        if opened is None:
+            self.flags.add("widgets")
+        elif opened:
+            self.add(kind, content, metadata, buffers)
+            self._opened[opened] = len(self._messages) - 1
+
     def outputs(self) -> tuple[OutputMessage, ...]:
-        """What was recorded so far."""
+        """What was recorded so far; widgets are opened with the state they have by now."""
         with self._lock:
             self._end_stream()
-            return tuple(self._messages)
+            messages = list(self._messages)
+            for comm, place in self._opened.items():
+                content = _raw(self._widgets.content(comm))
+                messages[place] = msgspec.structs.replace(messages[place], content=content)
+            return tuple(messages)
 
     def _end_stream(self) -> None:
         if self._texts:
@@ -253,10 +277,8 @@ class OutputRecorder:
                 return
             if origin == POOL:
                 recording.flags.add("untracked")
-            if kind in COMMS:
-                recording.flags.add("widgets")
-            else:
-                recording.add(kind, message["content"], message.get("metadata") or {}, buffers)
+            add = recording.add_comm if kind in COMMS else recording.add
+            add(kind, message["content"], message.get("metadata") or {}, buffers)
         except Exception as error:
             if recording is not None:  # incomplete outputs must never be shown as complete
                 recording.flags.add("untracked")
@@ -330,6 +352,8 @@ def _topic(kind: str, content: dict[str, Any], result_topic: bytes | None) -> by
     """The topic ipykernel gives a message of this kind."""
     if kind == "stream":
         return b"stream." + str(content.get("name")).encode()
+    if kind == "comm_open":
+        return f"comm-{content.get('comm_id')}".encode()
     if kind in ("display_data", "update_display_data", "clear_output"):
         return b"display_data"
     if result_topic is not None and kind == "error":

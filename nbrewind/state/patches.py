@@ -220,6 +220,8 @@ def _sets_attribute(code: CodeType, owner: str, name: str) -> bool:
 
 
 def _is_set_by_its_module(cls: type, name: str) -> bool:
-    """Whether a class's own module sets an attribute somewhere, on `cls` or `self` say."""
-    module = sys.modules.get(cls.__module__)
-    return module is not None and any(_sets_attribute(code, "", name) for code in _codes(module))
+    """Whether a module of a class or a base sets an attribute somewhere, on `cls` say."""
+    modules = {sys.modules.get(base.__module__) for base in type.mro(cls)} - {None, builtins}
+    return any(
+        _sets_attribute(code, "", name) for module in modules if module for code in _codes(module)
+    )

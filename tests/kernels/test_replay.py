@@ -104,6 +104,41 @@ def test_a_cell_with_a_widget_or_a_question_is_executed_again(start: Start, stor
     assert replay.control(op="report")["report"]["action"] == "executed"
 
 
+BAR = """\
+from comm import create_comm
+state = {"_model_module": "@jupyter-widgets/controls", "value": 0}
+state["_model_name"] = "FloatProgressModel"
+bar = create_comm(target_name="jupyter.widget", data={"state": state})
+view = {"application/vnd.jupyter.widget-view+json": {"model_id": bar.comm_id}}
+display(view, raw=True)
+for value in (1, 2, 3):
+    bar.send({"method": "update", "state": {"value": value}})
+"""
+
+
+def test_a_progress_bar_is_shown_again_as_the_run_left_it(start: Start, store: str) -> None:
+    cells = [BAR, "1 + 1"]
+    audit = start("audit", NBREWIND_STORE=store)
+    run_all(audit, cells)
+    audit.stop()
+    replay = start("replay", NBREWIND_STORE=store)
+    answer = replay.run(cells[0])
+    assert replay.control(op="report")["report"]["action"] == "reused"
+    (opened,) = [content for kind, content in answer.outputs if kind == "comm_open"]
+    assert opened["data"]["state"]["value"] == 3
+    (shown,) = [content["data"] for kind, content in answer.outputs if kind == "display_data"]
+    assert shown["application/vnd.jupyter.widget-view+json"]["model_id"] == opened["comm_id"]
+
+
+def test_a_widget_that_can_be_operated_needs_a_run(start: Start, store: str) -> None:
+    cell = BAR.replace("FloatProgressModel", "IntSliderModel")
+    audit = start("audit", NBREWIND_STORE=store)
+    run_all(audit, [cell])
+    audit.stop()
+    _, done = actions(start("replay", NBREWIND_STORE=store), [cell])
+    assert done == ["executed"]
+
+
 def test_hidden_code_between_cells_is_seen(start: Start, store: str) -> None:
     cells = ["v = 1", "w = v + 1\nw"]
     audit = start("audit", NBREWIND_STORE=store)
