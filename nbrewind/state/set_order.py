@@ -38,6 +38,8 @@ _WORD = 1 << (8 * _BYTES)
 _WORD_FORMAT: Literal["q", "i"] = "q" if _BYTES == 8 else "i"
 _FAR = 1 << 32
 """Keeps the hashes of stand-ins away from those of small numbers."""
+_TOGETHER = 256
+"""Frozen sets that are tried out together: as many as stay in the processor's cache."""
 _PLAIN = {str, bytes, int, float, bool, complex}
 """Types whose hash and equality run no code but Python's own."""
 _BY_ADDRESS: Any = object.__hash__
@@ -123,15 +125,20 @@ def frozen_orders(sets: Iterable[AnySet]) -> dict[int, FrozenOrder]:
         NotStorable: the order of a set cannot be made again.
     """
     found: dict[int, FrozenOrder] = {}
-    frozen = [target for target in sets if type(target) is frozenset and len(target) > 1]
-    if _load_as_they_are(frozen):
-        return found
+    frozen = [target for target in sets if type(target) is frozenset]
+    for at in range(0, len(frozen), _TOGETHER):
+        part = frozen[at : at + _TOGETHER]
+        if not _load_as_they_are(part):
+            found.update(_orders(part))
+    return found
+
+
+def _orders(frozen: Iterable[frozenset[Any]]) -> Iterator[tuple[int, FrozenOrder]]:
     for target in frozen:
-        if not _load_as_they_are([target]):
+        if len(target) > 1 and not _load_as_they_are([target]):
             order = _frozen_order(target)
             if order is not None:
-                found[id(target)] = order
-    return found
+                yield id(target), order
 
 
 def _load_as_they_are(frozen: Sequence[frozenset[Any]]) -> bool:
