@@ -347,8 +347,19 @@ class Remaker:
         names, values = load_manifest(live.store, manifest, restore)
         live.hold(values)
         for name, value in zip(names, values, strict=True):
-            if wanted.get(name) == manifest and not is_entity_name(name):
+            if is_entity_name(name):
+                self._unload_partners(name)
+            elif wanted.get(name) == manifest:
                 inputs[name] = value
+
+    def _unload_partners(self, entity: str) -> None:
+        """A live function was given what belongs to fresh inputs: it has to be loaded again.
+
+        So have the names that share its default, or whatever ties them to it.
+        """
+        live, group = self._engine.live, self._engine.now.table.group(entity)
+        if group is not None and group.manifest is not None and len(group.variables) > 1:
+            live.unload(group.variables)
 
     def _remake_into(
         self,

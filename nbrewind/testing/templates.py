@@ -177,6 +177,20 @@ CODE = (
     "{v} = list(map({h}, [{n}, {m}]))",
     "{v} = sorted([{n}, {m}], key={h})",
     "{f} = [lambda x, i=i: (x, i, {n}) for i in range(2)][1]",
+    "def {f}(x={w}): return x",
+    "def {f}(x={w}):\n    'says {n}'\n    return [x]",
+    "@__import__('functools').wraps({h})\ndef {f}(x=0):\n    'own'\n    return {h}.__doc__, {n}",
+    "import functools\n@functools.singledispatch\ndef {f}(x=0): return {n}",
+    "getattr({h}, 'register', print)(list, lambda x: [{n}, len(x)])",
+    "try: raise ValueError({n}, {w})\n"
+    "except ValueError as problem: {v} = problem.with_traceback(None)",
+    "{v}: int = {n}",
+    "print(sorted(globals().get('__annotations__', ())))",
+    "exec('{v} = {w}')",
+    "{v} = eval('[{w}, {n}]')",
+    "{v} = globals()['{w}']",
+    "__version__ = {n}",
+    "def {f}(x=0): return globals().get('__version__'), x",
 )
 """Functions: defaults, closures, globals, decorators, generators, attributes."""
 
@@ -227,6 +241,24 @@ CLASSES = (
     "class {K}:\n    class Inner:\n        n = {n}\n    def m(self): return self.Inner()",
     "class {K}:\n    def __init_subclass__(cls): {l}.append(cls.__name__)",
     "setattr({i}, 'n', [{w}])",
+    "class {K}(list):\n    def append(self, x): super().append([x, {n}])",
+    "class {K}(dict):\n    def __setitem__(self, k, v): super().__setitem__(k, [v, {n}])",
+    "{i}['k'] = {n}",
+    "{i}.append({n})",
+    "class {K}(Exception):\n    def __init__(self, n={n}):\n"
+    "        super().__init__(f'code {{n}}')\n        self.n = n",
+    "class {K}:\n    def __new__(cls, *a):\n        made = super().__new__(cls)\n"
+    "        made.n = [{n}, *a]\n        return made",
+    "class {K}(float):\n    def __new__(cls, n={n}): return super().__new__(cls, n * 2)",
+    "class {K}:\n    def __getattr__(self, name):\n"
+    "        if name[:1] == '_': raise AttributeError(name)\n        return {n}",
+    "import abc\nclass {K}(abc.ABC):\n    n = {n}",
+    "getattr({L}, 'register', id)(list)",
+    "class {K}:\n    ids = iter(range(9))\n    def __init__(self): self.n = next(self.ids)",
+    "import functools\nclass {K}:\n    n = {n}\n    @functools.lru_cache\n"
+    "    def m(self):\n        print('m')\n        return {n}",
+    "import functools\nclass {K}:\n    @functools.cached_property\n    def n(self): return [{n}]",
+    "{v} = [x for x in ({L}(), {L}) if isinstance(x, {L})]",
     "vars({i}).get('n')",
 )
 """Classes: inheritance, dataclasses, enumerations, named tuples, descriptors."""

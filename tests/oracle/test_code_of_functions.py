@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nbrewind.testing.oracle import compare
+
 from .code_shape import Shape, check_edited, check_restored, check_unchanged
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -901,3 +903,11 @@ def test_an_edit_runs_its_dependents_only(shape: Shape, root: Path) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=IDS)
 def test_restored_code_is_as_it_was(shape: Shape, root: Path) -> None:
     check_restored(shape, root)
+
+
+def test_making_a_value_again_does_not_part_a_function_from_what_shares_its_default(
+    root: Path,
+) -> None:
+    fails = "try: raise KeyError(0)\nexcept KeyError as e: b = e\nd = type(c).__name__"
+    cells = ["d = zip([1, 0], 'ab'); next(d)\ndef f(x=d): return x\nc = [d]; c.append(c)", fails]
+    compare(cells, [*cells, "b, f() is c[0]"], root, planned=False)
