@@ -14,6 +14,7 @@ from nbrewind_analysis.book import Entry, RecordBook
 from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint, Choice, choose
 from nbrewind_analysis.reach import reach
+from nbrewind_analysis.repeating import is_repeatable
 from nbrewind_analysis.validity import RESULT_NAMES, EnvironmentPolicy, Situation
 
 _UNKNOWN = "u"
@@ -160,6 +161,11 @@ def must_run(
                 found.setdefault(maker, Reason("not-stored", "_", "its result is needed"))
                 for later in _mutations(steps, maker, index):
                     found.setdefault(later, Reason("not-stored", "_", "it changes that result"))
+        for step in (step for step in steps if step.status == "may-run"):
+            for name, producer in step.needs.items():
+                if producer in makers and not is_repeatable(producer, book):
+                    reason = Reason("not-stored", plain_name(name), "it could not be made later")
+                    found.setdefault(makers[producer], reason)
         if running:
             for index, step in enumerate(steps[: running[-1]]):
                 others = step.entry.record.effects.others if step.entry is not None else ()

@@ -233,7 +233,8 @@ class Engine:
             environment=self.environment,
         )
         if forced is None and choice.entry is not None:
-            forced = self.remaker.only_now(choice.entry.record)
+            planned = self._is_planned(ordinal, cell)
+            forced = self.remaker.only_now(choice.entry.record, planned=planned)
         if forced is not None and choice.entry is not None:
             return Choice(None, [forced], choice.entry)
         return choice

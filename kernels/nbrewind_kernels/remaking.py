@@ -32,15 +32,13 @@ from nbrewind.state.places import LOGGING
 from nbrewind.state.put_back import put_back
 from nbrewind.state.restoring import Restore
 from nbrewind_analysis.book import Entry
+from nbrewind_analysis.repeating import is_repeatable, refusal
 from nbrewind_kernels.live import LiveNamespace, load_manifest
 
 if TYPE_CHECKING:
     from nbrewind_kernels.engine import Engine
 
 log = logging.getLogger(__name__)
-
-NEVER_REPEATED = frozenset({"network", "subprocess", "external-write", "stdin", "threads"})
-"""Flags of runs that are not repeated behind the user's back."""
 
 _KEPT_BYTES = 64 * 2**20
 """Largest file that is kept in memory while a cell that writes it runs unseen."""
@@ -102,34 +100,29 @@ class Remaker:
             return False, None
         return True, result
 
-    def only_now(self, record: ExecutionRecord) -> Reason | None:
+    def only_now(self, record: ExecutionRecord, *, planned: bool) -> Reason | None:
         """Why a record that could be reused has to run all the same, while it can.
 
-        It changes in place a value that is there now and could not be made again later,
-        because a cell on the way to it is not repeated unseen.
+        It makes a value that is not stored, or changes one in place, and that could not be
+        made again later, because a cell on the way to it is not repeated unseen.
+
+        Args:
+            record: what could be reused.
+            planned: whether the cells to come are known; then those it makes are seen to.
         """
-        live, table = self._engine.live, self._engine.now.table
+        live, table, book = self._engine.live, self._engine.now.table, self._engine.book
         for name in set(record.writes.written).difference(record.writes.rebound):
             group = table.group(name)
             if group is None or group.manifest is not None or not live.is_loaded(name):
                 continue
-            if not self._is_repeatable(group.producer):
+            if not is_repeatable(group.producer, book):
                 return Reason("not-stored", plain_name(name), "it can only be changed as it is")
+        if not planned and refusal(record):
+            for group in record.writes.groups:
+                if group.manifest is None:
+                    name = plain_name(min(group.variables))
+                    return Reason("not-stored", name, "it could not be made again later")
         return None
-
-    def _is_repeatable(self, record_id: ObjectId | None) -> bool:
-        waiting, seen = [record_id], set[ObjectId]()
-        while waiting:
-            found = waiting.pop()
-            record = self._engine.book.get(found) if found else None
-            if found is None or record is None or found in seen:
-                continue
-            seen.add(found)
-            if NEVER_REPEATED.intersection(record.flags):
-                return False
-            reads = record.reads
-            waiting += [p for name, p in reads.producers.items() if name not in reads.manifests]
-        return True
 
     def run_again(self, record: ExecutionRecord) -> tuple[dict[str, Any], Any]:
         """Run a recorded cell on its recorded inputs.
@@ -141,9 +134,9 @@ class Remaker:
             NotRestorable: it may not be repeated, its inputs cannot be had, or it failed.
         """
         engine = self._engine
-        refused = NEVER_REPEATED.intersection(record.flags)
+        refused = refusal(record)
         if refused:
-            raise NotRestorable(f"its cell is not repeated unseen ({', '.join(sorted(refused))})")
+            raise NotRestorable(f"its cell is not repeated unseen ({refused})")
         key = record.recipe().encode()
         if key in self._busy:
             raise NotRestorable("its cell needs its own result")

@@ -28,6 +28,12 @@ EXECUTION: Shapes = {
         "k = 1",
         "k, [x async for x in numbers()]",
     ],
+    "an awaited value that is not stored": [
+        "async def numbers():\n    return iter(range(9))\nit = await numbers()",
+        "next(it)",
+        "k = 1",
+        "print(next(it), k)",
+    ],
     "task": [
         "import asyncio\nlog = []\nasync def later():\n    for i in range(3):\n"
         "        await asyncio.sleep(0.05); log.append(i); print('task', i)\n"
