@@ -48,6 +48,8 @@ class _Walk:
             return "frozenset", sorted(repr(self.describe(item)) for item in value)
         if kind is tuple:
             return "tuple", [self.describe(item) for item in value]
+        if isinstance(value, re.Pattern):  # immutable: which of two equal ones it is, is no matter
+            return "pattern", repr(value)
         if isinstance(value, types.ModuleType):
             return "module", value.__name__
         if isinstance(value, type) and value.__module__ != "__main__":

@@ -1005,6 +1005,65 @@ c.slow(), d.slow()
         runs=[2, 3],
         needs=[2],
     ),
+    Shape(
+        "a class that inherits from its former definition",
+        """
+class A:
+    n = 1
+--
+a = A()
+--
+class A(A):
+    m = 2
+--
+b = A()
+--
+a.n, b.n, b.m, isinstance(b, type(a)), type(b).__mro__[1] is type(a)
+""",
+        {2: ("m = 2", "m = 3")},
+        runs=[2, 3, 4],
+    ),
+    Shape(
+        "a function and a class that share a variable",
+        """
+def outer():
+    x = []
+    def add(v):
+        x.append(v)
+        return x
+    class K:
+        def get(self): return x
+    return add, K()
+--
+add, k = outer()
+--
+add(1)
+--
+k.get()
+--
+add(2) is k.get(), k.get()
+""",
+        {2: ("1", "7")},
+        runs=[2, 3, 4],
+    ),
+    Shape(
+        "a property that is completed later",
+        """
+class P:
+    def __init__(self): self._x = 1
+    x = property(lambda self: self._x)
+--
+p = P()
+--
+P.x = P.x.setter(lambda self, v: setattr(self, '_x', v))
+--
+p.x = 5
+--
+p.x, P().x
+""",
+        {2: ("'_x', v", "'_x', v + 1")},
+        runs=[2, 3, 4],
+    ),
 ]
 """Classes, their instances, and what may stand in them."""
 
