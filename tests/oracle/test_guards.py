@@ -12,6 +12,7 @@ import nbrewind_analysis.validity as validity
 import nbrewind_kernels.recording as recording
 from nbrewind.model.versions import Version
 from nbrewind.state.ambient import AmbientTracker
+from nbrewind.state.capture import Examination
 from nbrewind.state.command_lines import Told
 from nbrewind.state.files import FileTracker
 from nbrewind.state.folder_watch import FolderWatch
@@ -23,6 +24,7 @@ from nbrewind.state.unseen import Unseen
 from nbrewind.testing.oracle import compare
 from nbrewind_analysis.table import Closure, VersionTable
 from nbrewind_kernels.live import LiveNamespace
+from nbrewind_kernels.observers import Observers
 
 Remove = Callable[[pytest.MonkeyPatch], None]
 GUARDS: dict[str, tuple[Remove, list[str], list[str], dict[str, Any]]] = {}
@@ -208,6 +210,30 @@ def _tracking_of_files_between_cells(patch: pytest.MonkeyPatch) -> None:
 )
 def _digests_of_modules(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LocalModules, "reach", lambda self, names, imported=(): [])
+
+
+LOOKED_FOR = "import importlib.util; there = importlib.util.find_spec('maybe') is not None"
+
+
+@guard([LOOKED_FOR, "there"], [LOOKED_FOR, "there"], edited_files={"maybe.py": "n = 1"})
+def _searches_for_modules(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Observers, "_not_there", lambda self, sought: [])
+
+
+@guard(
+    ["o = {'a': 1}", "def f(x=o): return x", "o['b'] = 2", "f()"],
+    ["o = {'a': 1}", "def f(x=o): return x", "o['b'] = 3", "f()"],
+)
+def _functions_kept_for_names_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LiveNamespace, "keep_for_lazy", lambda self, table: None)
+
+
+@guard(
+    ["class C:\n    ids = (i for i in range(9))", "next(C.ids)", "a = next(C.ids)", "a"],
+    ["class C:\n    ids = (i for i in range(9))", "'none'", "a = next(C.ids)", "a"],
+)
+def _marks_of_classes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Examination, "_class_fingerprint", lambda self, cls: b"the same")
 
 
 @guard(
