@@ -7,6 +7,7 @@ Only used when numpy is imported already.
 
 from __future__ import annotations
 
+import mmap
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,24 @@ SMALL = 1024
 """Bytes up to which an array's content is part of the stream: a blob of its own costs more."""
 
 
+FROZEN = 0
+"""Stands for the owner of memory that nobody writes to: sharing it ties nothing together."""
+
+
 def address(array: np.ndarray[Any, Any]) -> int:
     """Address of an array's first element; quiet even for results of `broadcast_to`."""
     return int(array.__array_interface__["data"][0])
+
+
+def owner_of(array: np.ndarray[Any, Any]) -> int:
+    """What identifies the owner of an array's memory: usually the array itself.
+
+    Memory of another library that an array only shows, and lets nobody write to, is `FROZEN`.
+    """
+    base = array.base
+    if base is None or isinstance(base, (bytearray, memoryview, mmap.mmap)) or _is_writeable(array):
+        return id(array)
+    return FROZEN
 
 
 def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -22,7 +22,7 @@ from nbrewind.errors import NotStorable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import Uses
 from nbrewind.model.versions import Version, content_version
-from nbrewind.state.arrays import address
+from nbrewind.state.arrays import address, owner_of
 from nbrewind.state.asking import AskingPickler
 from nbrewind.state.definitions import class_state
 from nbrewind.state.finalisers import CALLBACK, called_at_end
@@ -87,7 +87,7 @@ class Dump:
         pickler = self._pickler
         if pickler is None:
             return []
-        arrays = ((address(array), array.nbytes, id(array)) for array in pickler.arrays)
+        arrays = ((address(a), a.nbytes, owner_of(a)) for a in pickler.arrays)
         return [*pickler.memory_roots, *arrays]
 
     def parts(self) -> list[Any]:

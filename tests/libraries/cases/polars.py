@@ -27,6 +27,18 @@ LIBRARY = Library(
             "print(x, x.schema)",
             "x.drop_in_place('l')",
         ),
+        Case(
+            "Series over an array",
+            "import numpy as np; a = np.arange(3); x = pl.Series(a)",
+            "print(x.to_list())",
+            "a[0] = 9",
+            recomputed="two libraries share one memory",
+        ),
+        Case(
+            "array over a Series",
+            "s = pl.Series([1, 2]); x = s.to_numpy()",
+            "print(x, x.flags.writeable)",
+        ),
         Case("Series", "x = pl.Series('n', [1, 2])", "print(x)", "x[0] = 5"),
         Case(
             "LazyFrame",

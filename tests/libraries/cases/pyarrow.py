@@ -15,6 +15,7 @@ LIBRARY = Library(
             "import numpy as np\na = np.arange(3); x = pa.array(a)",
             "print(x)",
             "a[0] = 7",
+            recomputed="two libraries share one memory",
         ),
         Case("ChunkedArray", "x = pa.chunked_array([[1], [2, 3]])", "print(x)"),
         Case("DictionaryArray", "x = pa.array(['a', 'b', 'a']).dictionary_encode()", "print(x)"),

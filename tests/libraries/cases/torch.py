@@ -64,6 +64,7 @@ LIBRARY = Library(
             "x = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)",
             "print(x)",
             "x.fill_(0.5)",
+            varies="it is pickled with an address",
         ),
         Case("Parameter", "x = nn.Parameter(torch.ones(2))", "print(x)", "x.data[0] = 5"),
         Case(
@@ -96,6 +97,7 @@ LIBRARY = Library(
             "torch.manual_seed(0); x = nn.LSTM(2, 3)",
             "print(x(torch.ones(1, 1, 2))[0].detach().numpy().round(5))",
             "x.weight_ih_l0.data.zero_()",
+            varies="equal texts in it may be one object or two",
         ),
         Case(
             "state dictionary",
@@ -168,6 +170,7 @@ LIBRARY = Library(
             "calls = []\ndef hook(m, i, o): calls.append(1)\nx = nn.ReLU(); x.register_forward_hook(hook)",
             "print(len(calls), len(x._forward_hooks))",
             "x._forward_hooks.clear()",
+            varies="hooks are numbered",
         ),
         Case("dtype and device", "x = (torch.float16, torch.device('cpu'))", "print(x)"),
         Case("Size", "x = torch.ones(2, 3).shape", "print(x, type(x).__name__)"),

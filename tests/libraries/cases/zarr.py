@@ -20,7 +20,7 @@ LIBRARY = Library(
             "x = zarr.open_array('a.zarr', mode='r+')",
             "print(x[:])",
             "x[0] = 9",
-            prepare="x = zarr.create_array('a.zarr', shape=(4,), chunks=(2,), dtype='i4'); x[:] = 1",
+            prepare="x = zarr.create_array('a.zarr', overwrite=True, shape=(4,), chunks=(2,), dtype='i4'); x[:] = 1",
         ),
         Case(
             "Group in memory",
