@@ -38,8 +38,13 @@ class Shell(Protocol):
     def put_result(self, age: int, value: Any) -> None:
         """Put a reused cell's result where results are kept; `age` 1 is `_`, 2 is `__`."""
 
-    def run_quietly(self, source: str) -> CellOutcome:
-        """Run a cell's source with nothing shown, stored in history or counted."""
+    def run_quietly(self, source: str, *, keep_figures: bool = False) -> CellOutcome:
+        """Run a cell's source with nothing shown, stored in history or counted.
+
+        Args:
+            source: the text of the cell.
+            keep_figures: leave the figures as it leaves them, for pyplot to draw into.
+        """
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from nbrewind.model.records import (
 )
 from nbrewind.model.versions import ABSENT, ENTROPY, PRESENT, Version
 from nbrewind.state.digests import contents
+from nbrewind.state.effects import FIGURES
 from nbrewind.state.entities import carries, is_entity_name
 from nbrewind.state.places import LOGGING
 from nbrewind.state.put_back import put_back
@@ -53,6 +54,7 @@ class Remaker:
         self._engine = engine
         self._busy: list[ObjectId] = []
         self._effects_due: list[Entry] = []
+        self._keeps_figures = False
         self._states: dict[tuple[str, Version], bytes] = {}
 
     # -- session effects ----------------------------------------------------------------
@@ -72,9 +74,12 @@ class Remaker:
         for entry in due:
             effects = ", ".join(entry.record.effects.others)
             try:
+                self._keeps_figures = FIGURES in entry.record.effects.others
                 self.run_again(entry.record)
             except NBRewindError as problem:
                 self._engine.warn(f"{effects} of a reused cell could not be repeated: {problem}")
+            finally:
+                self._keeps_figures = False
 
     # -- values -------------------------------------------------------------------------
 
@@ -168,7 +173,8 @@ class Remaker:
                 ):
                     live.namespace.pop(name, None)
             self._set_generators(record)
-            outcome = engine.shell.run_quietly(record.source)
+            keep = self._keeps_figures and len(self._busy) == 1
+            outcome = engine.shell.run_quietly(record.source, keep_figures=keep)
             if outcome.status != "ok":
                 raise NotRestorable(f"its cell failed when it ran again: {outcome.error}")
             live.places.refresh(involved, live.has_problem)

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 from IPython.utils.capture import capture_output
@@ -102,7 +102,7 @@ class IPythonShellPort:
         """Put a reused cell's result where IPython keeps it; `age` 1 is `_`, 2 is `__`."""
         put_result(self._shell, age, value)
 
-    def run_quietly(self, source: str) -> CellOutcome:
+    def run_quietly(self, source: str, *, keep_figures: bool = False) -> CellOutcome:
         """Run a cell only for what it does to the namespace, and for its result.
 
         Nothing is shown, counted or kept in the history, and no `pre_execute` or
@@ -116,7 +116,7 @@ class IPythonShellPort:
             with (
                 muted(),
                 capture_output(),
-                _figures_aside(),
+                nullcontext() if keep_figures else _figures_aside(),
                 shell.builtin_trap,
                 _tracebacks_unshown(shell),
                 allowed(),

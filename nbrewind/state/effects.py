@@ -8,10 +8,14 @@ from pathlib import Path
 from types import ModuleType
 
 from nbrewind.model.records import SessionEffects
+from nbrewind.state.figures import open_figures
 from nbrewind.state.import_watch import ImportWatch
 from nbrewind.state.patches import PatchWatch
 
 log = logging.getLogger(__name__)
+
+FIGURES = "patch:matplotlib.pyplot.figures"
+"""The effect of a run on the figures that pyplot has open, which have no names."""
 
 _NEVER = frozenset({"__main__", "__mp_main__"})
 
@@ -33,6 +37,7 @@ class EffectTracker:
         self._watch = PatchWatch(root.resolve())
         self._patches: dict[str, None] = {}
         self._thorough = False
+        self._figures = b""
 
     def begin(self, thorough: bool) -> None:
         """Take note of what is loaded.
@@ -45,6 +50,7 @@ class EffectTracker:
         self.imports.sought.clear()
         self._patches = {}
         self._thorough = thorough
+        self._figures = open_figures()
         if thorough:
             self._resume()
 
@@ -57,6 +63,8 @@ class EffectTracker:
         )
         self._pause()
         self._thorough = False
+        if open_figures() != self._figures:
+            self._patches[FIGURES] = None
         return SessionEffects(imported, tuple(self._patches))
 
     def sought(self) -> tuple[str, ...]:

@@ -10,11 +10,14 @@ naming it.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import types
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from xxhash import xxh3_128
 
 from nbrewind.errors import NotStorable
 from nbrewind.state.counts import peek
@@ -39,7 +42,7 @@ def reduce_figure(pickler: StatePickler, figure: Any) -> Any:
     Raises:
         NotStorable: it is open, or an interactive backend draws it.
     """
-    if is_open(figure):
+    if is_open(figure) and not pickler.takes_open_figures:
         raise NotStorable("a figure that pyplot has open cannot be stored")
     canvas = figure.canvas
     kind = type(canvas)
@@ -67,10 +70,37 @@ def set_figure_state(figure: Any, state: dict[str, Any]) -> None:
 
 def is_open(figure: Any) -> bool:
     """Whether pyplot manages a figure."""
+    return any(manager.canvas.figure is figure for manager in _managers())
+
+
+def open_figures() -> bytes:
+    """A digest of the figures that pyplot has open, in order; empty if there are none.
+
+    Jupyter's own backend closes them at the end of each cell, others do not.
+    """
+    managers = _managers()
+    if not managers:
+        return b""
+    from nbrewind.state.entities import EntityTable
+    from nbrewind.state.pickling import Scope, StatePickler
+
+    pickler = StatePickler(Scope({}, EntityTable(), lambda entity: False))
+    pickler.takes_open_figures = True
+    try:
+        pickler.dump([(str(manager.num), manager.canvas.figure) for manager in managers])
+    except Exception:  # what cannot be looked at counts as changed
+        return os.urandom(16)
+    finally:
+        pickler.unmark()
+    hasher = xxh3_128(pickler.stream())
+    for buffer in pickler.buffers:
+        hasher.update(buffer.raw())
+    return hasher.digest()
+
+
+def _managers() -> list[Any]:
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
-    if helpers is None:
-        return False
-    return any(manager.canvas.figure is figure for manager in helpers.Gcf.figs.values())
+    return [] if helpers is None else [*helpers.Gcf.figs.values()]
 
 
 # -- callbacks ----------------------------------------------------------------------------

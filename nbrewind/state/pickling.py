@@ -132,6 +132,8 @@ class StatePickler(pickle.Pickler):
         self.lent: dict[int, bool] = {}
         """Indexes by id → whether only frames hold it here: frames share indexes by the dozen,
         and nobody sees it unless an index is a value of its own."""
+        self.takes_open_figures = False
+        """Whether figures that pyplot has open may be in the stream, which is then for no store."""
         self.memory_roots: list[tuple[int, int, int]] = []
         """(address, bytes, id of owner) of memory captured by codecs."""
         self.arrays: list[Any] = []

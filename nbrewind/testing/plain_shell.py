@@ -59,7 +59,7 @@ class PlainShell:
         if age == 1:
             self._last = value
 
-    def run_quietly(self, source: str) -> CellOutcome:
+    def run_quietly(self, source: str, *, keep_figures: bool = False) -> CellOutcome:
         """Run a cell and show nothing; results stay those of the cells before."""
         return self._run(source, keep_result=False)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nbrewind.model.records import SessionEffects
-from nbrewind.state.effects import EffectTracker
+from nbrewind.state.effects import FIGURES, EffectTracker
 
 ORDINARY = [
     "a = np.arange(10.0); a.mean(), a.std(), np.median(a)",
@@ -94,6 +94,7 @@ for source in {sources!r}:
     tracker.begin(True)
     try:
         exec(code, space)
+        plt.close("all")  # as Jupyter's backend does
     finally:
         effects = tracker.end()
     for effect in effects.others:
@@ -138,6 +139,16 @@ def test_ordinary_cells_patch_nothing(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+def test_figures_that_stay_open_are_an_effect(tracker: EffectTracker) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    try:
+        assert run(tracker, "plt.figure(); plt.plot([1])", plt=plt).others == (FIGURES,)
+        assert run(tracker, "plt.gcf().axes", plt=plt).others == ()
+        assert run(tracker, "plt.title('t')", plt=plt).others == (FIGURES,)
+    finally:
+        plt.close("all")
 
 
 def test_imports_are_told_as_they_ended_without_made_up_modules(
