@@ -95,6 +95,7 @@ class Engine:
         self.results = RecordedResults(shell)
         self.remaker = Remaker(self)
         self.notebook = notebook
+        self.observers.files.before_fork = self._load_for_child
         self._ordinal = 0
         self._used: set[ObjectId] = set()
         self._seen: set[str] = set()
@@ -320,6 +321,21 @@ class Engine:
             self.warn(f"{plain_name(name)} could not be restored; run its cell again")
             self.now.table.drop([name])
             self.live.forget([name])
+
+    def _load_for_child(self) -> None:
+        """The running cell forks: what is not loaded now would be missing in the child.
+
+        What the cell has bound anew is left alone, with all that belongs to it, and so is
+        what only running a cell could make.
+        """
+        table, space = self.now.table, self.shell.user_ns
+        groups = {name: table.group(name) for name in self.live.lazy}
+        wanted = [
+            name
+            for name, group in groups.items()
+            if group is not None and not any(other in space for other in group.variables)
+        ]
+        self.live.load(wanted, table, lambda group: False)
 
     def _start(self, cell: Cell, hint: CellHint, report: CellReport, started: float) -> RunningCell:
         magics = own_magics(cell, self.shell, self.live.entities)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
-_WORKERS = ("multiprocessing.pool", "concurrent.futures.process", "joblib.externals.loky", "loky")
-"""Modules whose processes do nothing unless they are given something to do."""
+_PATIENCE = 10
+"""How often workers are looked at until they wait for work."""
 _SERVICES = (b"resource_tracker", b"forkserver", b"semaphore_tracker")
 """Processes that `multiprocessing` keeps for itself."""
 
@@ -58,19 +58,30 @@ class Children:
 
     def go_on(self) -> bool:
         """Whether a child of the run is still at work, be it one that has lost its parent."""
+        for _ in range(_PATIENCE):
+            busy, pools = self._at_work(), _pool_workers()
+            if not busy <= pools:
+                return True
+            if not busy:
+                return False
+            time.sleep(0.01)  # a worker that has just been started
+        return True
+
+    def _at_work(self) -> set[int]:
         running = _processes()
-        ours = {p.pid for p in _ours(running)}
+        ours = {process.pid for process in _ours(running)}
         adopting = _may_adopt(running)
         pools = _pool_workers()
-        return any(
-            process.started >= self._clock
+        return {
+            process.pid
+            for process in running.values()
+            if process.started >= self._clock
             and process.pid not in self._known
             and process.state != "Z"
             and (process.pid in ours or process.parent in adopting)
             and not (process.pid in pools and process.state == "S")
             and not _is_service(process.pid)
-            for process in running.values()
-        )
+        }
 
 
 def _has_children() -> bool:
@@ -143,12 +154,17 @@ def _may_adopt(processes: dict[int, _Process]) -> set[int]:
 
 
 def _pool_workers() -> set[int]:
-    module = sys.modules.get("multiprocessing.process")
-    found = set()
-    for child in list(getattr(module, "_children", ())):
-        target = getattr(child, "_target", None) or type(child)
-        if (getattr(target, "__module__", "") or "").startswith(_WORKERS):
-            found.add(child.pid)
+    """Processes of pools, which do nothing unless they are given something to do."""
+    children = list(getattr(sys.modules.get("multiprocessing.process"), "_children", ()))
+    found = {
+        child.pid
+        for child in children
+        # A process forgets its target when it starts.
+        if "PoolWorker" in child.name or "loky" in type(child).__module__
+    }
+    executors = sys.modules.get("concurrent.futures.process")
+    for thread in list(getattr(executors, "_threads_wakeups", ())):
+        found.update(getattr(thread, "processes", None) or ())
     return found
 
 

@@ -93,6 +93,8 @@ class FileTracker:
             *machine_folders(self._real_root),
         )
         self._excluded = frozenset(excluded)
+        self.before_fork: Callable[[], None] = lambda: None
+        """Called when the process is about to be forked, with the notebook's code in the child."""
         self._history: History | None = None
         self._named = Named()
         self._flags: set[str] = set()
@@ -226,6 +228,8 @@ class FileTracker:
         if history is None or watch is None:
             return
         self._starts += 1
+        if event == "os.fork":
+            self.before_fork()
         with watch.ours():
             if self._starts == 1:
                 self._baseline.note(history.paths())

@@ -351,7 +351,10 @@ def test_writes_through_a_memory_map_are_seen_in_later_cells(root: Path) -> None
     assert {3, 4} <= set(compare(before, after, root).executed)
 
 
-def test_writes_of_strangers_are_not_taken_for_the_cells(folder: Path) -> None:
+def test_writes_of_strangers_are_not_taken_for_the_cells(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbrewind.state.children._children", list)  # those of other tests
     # A stranger is one whose writing no audit event announces.
     source = (
         "import ctypes\n"
@@ -372,6 +375,20 @@ def store_record(store: MemoryStore, report: CellReport):  # type: ignore[no-unt
     from nbrewind.model.records import ExecutionRecord
 
     return msgspec.msgpack.decode(store.get(bytes.fromhex(report.record)), type=ExecutionRecord)
+
+
+def test_a_forked_child_finds_what_reused_cells_have_made(root: Path) -> None:
+    cells = [
+        "import multiprocessing, os\ncontext = multiprocessing.get_context('fork')",
+        "def f(x): return x + sum(k)",
+        "k = [1]",
+        "z = k",
+        "m = 0; pool = context.Pool(1); pool.m = m",
+        "v = pool.map(f, [1, 2]); pool.close(); pool.join(); del pool, context",
+        "v",
+    ]
+    edited = [*cells[:4], cells[4].replace("m = 0", "m = 1"), *cells[5:]]
+    assert {4, 5} <= set(compare(cells, edited, root).executed)
 
 
 # What is put back
