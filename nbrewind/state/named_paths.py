@@ -9,6 +9,7 @@ import re
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -16,7 +17,10 @@ from nbrewind.state.file_modes import is_updating
 
 _LONGEST = 1024
 _MOST_VALUES = 2000
+_MOST_INSIDE = 100
+"""Values of one container that are looked at: of a list of a million numbers none is a path."""
 _DEEPEST = 3
+_NUMBERS = frozenset({int, float, bool, complex, bytes, type(None)})
 _PLAIN = (list, tuple, set, frozenset)
 _RECORDS = (types.SimpleNamespace, argparse.Namespace)
 _OPENING = frozenset({"mode", "open", "File", "Dataset", "open_group", "HDFStore", "open_file"})
@@ -134,7 +138,7 @@ def _start_of(pattern: str, folder: str) -> str:
 
 def _texts_of(values: Iterable[Any]) -> Iterator[str]:
     """Texts and paths in values: in plain containers, simple objects and functions."""
-    front = [(value, 0) for value in values]
+    front = _inside(values, -1)
     for count, (value, depth) in enumerate(front):  # grows
         if count > _MOST_VALUES:
             return
@@ -146,22 +150,28 @@ def _texts_of(values: Iterable[Any]) -> Iterator[str]:
         elif depth >= _DEEPEST:
             continue
         elif kind in _PLAIN:
-            front += ((inner, depth + 1) for inner in list(value)[:_MOST_VALUES])
+            front += _inside(islice(value, _MOST_INSIDE), depth)
         elif kind is dict:
-            front += ((inner, depth + 1) for inner in list(value.values())[:_MOST_VALUES])
+            front += _inside(islice(value.values(), _MOST_INSIDE), depth)
         elif kind is types.FunctionType:
-            front += ((inner, depth) for inner in _constants(value.__code__))
-            front += ((inner, depth + 1) for inner in value.__defaults__ or ())
+            front += _inside(_constants(value.__code__), depth - 1)
+            front += _inside(value.__defaults__ or (), depth)
         elif kind in _RECORDS or (kind.__module__ == "__main__" and not issubclass(kind, type)):
             # Of other classes nobody knows what looking at an instance sets off.
             attributes = object.__getattribute__(value, "__dict__") if _has_dict(kind) else {}
-            front += ((inner, depth + 1) for inner in list(attributes.values())[:100])
+            front += _inside(islice(attributes.values(), _MOST_INSIDE), depth)
+
+
+def _inside(values: Iterable[Any], depth: int) -> list[tuple[Any, int]]:
+    return [(value, depth + 1) for value in values if type(value) not in _NUMBERS]
+
+
+_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _has_dict(kind: type) -> bool:
-    return isinstance(vars(kind).get("__dict__"), types.GetSetDescriptorType) or any(
-        isinstance(vars(base).get("__dict__"), types.GetSetDescriptorType) for base in kind.__mro__
-    )
+    """Whether instances keep their attributes as usual, so that looking sets nothing off."""
+    return any(isinstance(vars(base).get("__dict__"), _SLOTS) for base in kind.__mro__)
 
 
 def _constants(code: types.CodeType) -> Iterator[Any]:
