@@ -65,6 +65,8 @@ class Observed:
     flags: frozenset[str]
     cpu_seconds: float
     peak_bytes: int
+    child_modules: frozenset[str] = frozenset()
+    """Modules that its child processes imported."""
 
     def effects_with(
         self,
@@ -139,7 +141,10 @@ class Observers:
         # Folders that libraries make for themselves elsewhere are no affair of the cell's.
         accesses = [a for a in files.accesses if not (a.directory and a.path.startswith("/"))]
         sought = self.effects.sought()
-        return Observed(moved, self._before, accesses, effects, sought, frozenset(flags), cpu, peak)
+        return Observed(
+            *(moved, self._before, accesses, effects, sought, frozenset(flags), cpu, peak),
+            files.modules,
+        )
 
     def _forgive_moves_outside_cells(self) -> None:
         """A generator the notebook has not touched is still at its start.
@@ -199,7 +204,7 @@ class Observers:
             tuple(observed.files),
             local,
             tuple(sorted({package_of(n) for n in reached} | {m.name for m in local} | {BUILTINS})),
-            environment(packages),
+            environment(packages | observed.child_modules),
             reads_clock(cell.code, reached, closure.attributes | cell.names.attributes)
             or any(is_clock(namespace.get(name)) for name in closure.names),
         )

@@ -121,6 +121,8 @@ class Told:
     """A Python program of theirs lists folders (imports do that as well)."""
     python: bool = False
     """One is a Python interpreter."""
+    modules: set[str] = field(default_factory=set)
+    """Modules that Python programs import, by their first names."""
     elsewhere: str = ""
     """Which one acts elsewhere, or depends on more than files; empty if none does."""
     _read: set[str] = field(default_factory=set)
@@ -159,13 +161,18 @@ class Told:
             elif isinstance(node, ast.Import):
                 self._imports(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                self._imports([node.module or "", *(alias.name for alias in node.names)])
+                self._imports([node.module or ""])
+                self.words(alias.name for alias in node.names)
             elif isinstance(node, ast.Call):
                 self.careful = self.careful or any(map(is_updating, modes_of(node)))
                 if any(word.arg in ("exist_ok", "missing_ok") for word in node.keywords):
                     content.add(node.func)  # does the same whether or not something is there
             elif isinstance(node, ast.Attribute | ast.Name) and node not in content:
                 self.words([node.attr if isinstance(node, ast.Attribute) else node.id])
+
+    def script(self, path: str) -> None:
+        """A script, or a module of the project, is run."""
+        self._script(path, os.path.dirname(path))
 
     def words(self, names: Iterable[str]) -> None:
         """Python code that uses these names runs in a child."""
@@ -316,6 +323,7 @@ class Told:
     def _imports(self, modules: Iterable[str]) -> None:
         for module in modules:
             top = module.partition(".")[0]
+            self.modules.add(top)
             if top in _WORLD:
                 self.elsewhere = self.elsewhere or f"Python with {top}"
             self.careful = self.careful or top in _LOOKING

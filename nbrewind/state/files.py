@@ -57,6 +57,8 @@ class FileReport:
     """One per path, in the order of first use; `content` is left to who stores it."""
     flags: set[str] = field(default_factory=set)
     """`process`, `subprocess`, `network`, `external-write`, `untracked`: see `records.FLAGS`."""
+    modules: frozenset[str] = frozenset()
+    """Modules that Python programs imported in child processes."""
 
 
 def is_notebook_thread(name: str) -> bool:
@@ -160,7 +162,7 @@ class FileTracker:
                 self._flags.add("external-write")
             candidates = {*history.written_files(), *self._still_open, *used}
             self._still_open = self._open_now(candidates)
-        return FileReport(accesses, self._judged_flags())
+        return FileReport(accesses, self._judged_flags(), frozenset(self._told.modules))
 
     def close(self) -> None:
         """End the session."""

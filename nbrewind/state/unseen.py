@@ -53,6 +53,9 @@ _DATABASES = ((0, b"SQLite format 3\0"), (8, b"DUCK"))
 """Where and how files begin that are changed in place, never written over."""
 
 
+_SCRIPTS = (".py", ".sh", ".bash")
+
+
 @dataclass
 class Unseen:
     """What one run did unannounced, put into its history."""
@@ -72,6 +75,8 @@ class Unseen:
 
     def take(self, traffic: dict[str, Traffic]) -> None:
         """Add what happened to the history."""
+        if self.children:
+            self._read_scripts(traffic)
         self._note_sources(traffic)
         lists = []
         for one in traffic.values():
@@ -98,6 +103,13 @@ class Unseen:
         self.history.folders_gone_unseen(one.path for one in traffic.values() if one.folder)
         if self.children:
             self._words()
+
+    def _read_scripts(self, traffic: dict[str, Traffic]) -> None:
+        """What children read may be programs, with paths, habits and modules of their own."""
+        for one in traffic.values():
+            source = _source_of(one.path)
+            if one.opened and source.endswith(_SCRIPTS) and not self._is_explained(one):
+                self.told.script(source)
 
     def _is_explained(self, one: Traffic) -> bool:
         known = self.explained[one.path]
@@ -175,10 +187,7 @@ class Unseen:
         """A child that imports a module may read nothing but its compiled form."""
         if not self.children or not one.path.endswith(".pyc"):
             return
-        try:
-            source = importlib.util.source_from_cache(one.path)
-        except (ValueError, NotImplementedError):
-            return
+        source = _source_of(one.path)
         if os.path.isfile(source) and not self.history.is_changed(source):
             self.history.note(Touch(How.READ, source))
 
@@ -202,6 +211,16 @@ def may_write_files() -> bool:
             if top not in standard and top not in _THROUGH_PYTHON:
                 return True
     return False
+
+
+def _source_of(path: str) -> str:
+    """The source of a compiled module; any other path as it is."""
+    if path.endswith(".pyc"):
+        try:
+            return importlib.util.source_from_cache(path)
+        except (ValueError, NotImplementedError):
+            pass
+    return path
 
 
 def _is_database(path: str) -> bool:

@@ -256,6 +256,17 @@ def test_working_folder_and_environment_are_inputs_of_a_process(root: Path) -> N
     assert compare(cells, edited, root, files={"d/a": "1", "e/a": "2"}).executed == [1, 2]
 
 
+def test_packages_that_a_script_imports_belong_to_its_environment(folder: Path) -> None:
+    # reprozip#260
+    (folder / "s.py").write_text("import helper\n")
+    (folder / "helper.py").write_text("import msgspec\n")
+    store = MemoryStore()
+    run = checked(
+        [IMPORTS, "x = subprocess.run([sys.executable, 's.py']).returncode"], "audit", store, folder
+    )
+    assert "msgspec" in store_record(store, run.reports[1]).environment.distributions
+
+
 def reused(report: CellReport) -> bool:
     return report.action == "reused"
 

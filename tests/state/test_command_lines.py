@@ -124,6 +124,7 @@ def test_scripts_are_read_with_what_they_name(root: Path) -> None:
     (root / "s.sh").write_text("#!/bin/sh\npython s.py\n")
     found = told("./s.sh", root)
     assert names(found.named, root) == {"s.sh", "s.py", "b.csv"}
+    assert found.modules == {"sys"}
     assert found.python
     assert not found.careful
     (root / "s.py").write_text("import os\nos.listdir('.')")
