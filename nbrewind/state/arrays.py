@@ -47,16 +47,23 @@ def owner_of(array: np.ndarray[Any, Any]) -> int:
 def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array at the end of the chain of bases: the one that owns or borrows the memory."""
     kind = type(array)
-    while type(array.base) is kind:
-        array = array.base
+    base = _array_below(array)
+    while type(base) is kind:
+        array, base = base, _array_below(base)
     return array
+
+
+def _array_below(array: np.ndarray[Any, Any]) -> Any:
+    """The base of an array, also of one that `as_strided` made, which puts a thing between."""
+    base: Any = array.base
+    return base.base if type(base).__name__ == "DummyArray" else base
 
 
 def reduce_array(pickler: StatePickler, array: np.ndarray[Any, Any]) -> Any:
     """Reduce an exact `numpy.ndarray`."""
     dtype: Any = array.dtype
     plain = dtype.str if dtype.fields is None and dtype.metadata is None else dtype
-    if type(array.base) is type(array):
+    if array.base is not None and type(_array_below(array)) is type(array):
         return _reduce_view(array, plain)
     if dtype.hasobject:
         return _reduce_objects(array)

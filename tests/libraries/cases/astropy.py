@@ -23,6 +23,7 @@ LIBRARY = Library(
             "print(x.ra.deg, x.dec.deg)",
             "x[0] = SkyCoord(9, 9, unit='deg')",
             fills="it fills caches",
+            varies="its frame fills caches as it is made",
         ),
         Case(
             "Angle",

@@ -46,6 +46,7 @@ LIBRARY = Library(
             "import dask.dataframe as dd\nx = dd.from_pandas(pd.DataFrame({'a': [1, 2, 3]}), npartitions=2)",
             "print(x.a.sum().compute(scheduler='sync'))",
             "x['b'] = x.a + 1\nx = x.loc[1:]",
+            fills="it fills caches",
         ),
         Case(
             "random Array",

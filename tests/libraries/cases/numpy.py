@@ -89,7 +89,6 @@ LIBRARY = Library(
             "a = np.arange(5); x = np.lib.stride_tricks.sliding_window_view(a, 3)",
             "print(x)",
             "a[2] = 9",
-            recomputed="a view with no owner",
         ),
         Case(
             "memmap",
