@@ -159,11 +159,14 @@ def test_results_are_handed_over_and_not_kept_alive(start: Start) -> None:
 def test_variables_of_the_shell_are_hidden_and_those_of_the_user_are_not(start: Start) -> None:
     front = start("fake-audit")
     front.run("1")
-    front.run("!true")
     front.run("2")
     assert last(front)["visible"] == []
+    front.run("!true")
+    assert last(front)["visible"] == ["_exit_code"]  # what a command binds is the user's
     front.run("_ = 'mine'\n_x = 1\n__private = 2\nopen = 3\n_5b = 4\n__version__ = '1'")
-    assert last(front)["visible"] == ["_", "_5b", "__private", "__version__", "_x", "open"]
+    assert last(front)["visible"] == [
+        *("_", "_5b", "__private", "__version__", "_exit_code", "_x", "open")
+    ]
 
 
 @pytest.mark.parametrize(
