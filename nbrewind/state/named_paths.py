@@ -6,6 +6,7 @@ import argparse
 import glob
 import os
 import re
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ def named(
         values: What the names it reads are bound to.
         folder: The working folder.
     """
-    values = list(values)
+    values = list(_with_local_code(values, folder))
     codes = [value.__code__ for value in values if type(value) is types.FunctionType]
     updates = any(map(is_updating, modes)) or any(map(_may_update, codes))
     found = {text for text in texts if 0 < len(text) <= _LONGEST}
@@ -160,6 +161,46 @@ def _texts_of(values: Iterable[Any]) -> Iterator[str]:
             # Of other classes nobody knows what looking at an instance sets off.
             attributes = object.__getattribute__(value, "__dict__") if _has_dict(kind) else {}
             front += _inside(islice(attributes.values(), _MOST_INSIDE), depth)
+
+
+def _with_local_code(values: Iterable[Any], folder: str) -> Iterator[Any]:
+    """Values, and the functions and texts of the classes and local modules among them."""
+    seen: set[str] = set()
+    for value in values:
+        kind = type(value)
+        if kind in _NUMBERS:
+            continue
+        yield value
+        is_class = issubclass(kind, type)
+        if not is_class and kind not in (types.FunctionType, types.ModuleType):
+            continue
+        name = value.__name__ if kind is types.ModuleType else value.__module__
+        if is_class and name == "__main__":
+            yield from _methods(value)
+        elif name not in seen and name != "__main__":
+            seen.add(name)
+            yield from _code_of_module(name, folder)
+
+
+def _code_of_module(name: str, folder: str) -> Iterator[Any]:
+    """What a module of the project consists of; nothing of other modules."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None) or ""
+    if not file.startswith(folder + os.sep) or "-packages" in file:
+        return
+    for value in list(vars(module).values()):
+        kind = type(value)
+        if kind in (types.FunctionType, str) or issubclass(kind, PurePath):
+            yield value
+        elif issubclass(kind, type) and value.__module__ == name:
+            yield from _methods(value)
+
+
+def _methods(kind: type) -> Iterator[types.FunctionType]:
+    for method in list(vars(kind).values()):
+        function = method.__func__ if type(method) in (staticmethod, classmethod) else method
+        if type(function) is types.FunctionType:
+            yield function
 
 
 def _inside(values: Iterable[Any], depth: int) -> list[tuple[Any, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,31 @@ def test_patterns_name_the_folders_that_they_list(tmp_path: Path) -> None:
     assert find(tmp_path, "*.csv").lists(str(tmp_path))
     assert not find(tmp_path, "d/*.csv").lists(str(tmp_path))
     assert not find(tmp_path, "a.csv", ".").lists(str(tmp_path))
+
+
+def test_code_of_classes_and_local_modules_names_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keeping.py").write_text(
+        "PLACE = 'far/a.h5'\ndef save(): return 'b.h5'\n"
+        "class Store:\n    @staticmethod\n    def get(): return 'c.h5'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    keeping = importlib.import_module("keeping")
+
+    class Mine:
+        __module__ = "__main__"
+
+        def read(self) -> str:
+            return "d.h5"
+
+    try:
+        for value in (keeping, keeping.save, keeping.Store):
+            found = find(tmp_path, values=(value,))
+            assert all(found.names(str(tmp_path / n)) for n in ("far/a.h5", "b.h5", "c.h5"))
+        assert find(tmp_path, values=(Mine,)).names(str(tmp_path / "d.h5"))
+    finally:
+        del sys.modules["keeping"]
 
 
 def test_nothing_of_a_foreign_object_is_looked_at(tmp_path: Path) -> None:
