@@ -25,6 +25,7 @@ _NUMBERS = frozenset({int, float, bool, complex, bytes, type(None)})
 _PLAIN = (list, tuple, set, frozenset)
 _RECORDS = (types.SimpleNamespace, argparse.Namespace)
 _OPENING = frozenset({"mode", "open", "File", "Dataset", "open_group", "HDFStore", "open_file"})
+_OTHER = frozenset({"w", "wb", "wt", "r", "rb"})
 _END = re.compile(r"[\w./ -]*\.\w{1,8}")
 _START = re.compile(r"[\w.-][\w./-]*[/_-]")
 
@@ -227,9 +228,11 @@ def _may_update(code: types.CodeType) -> bool:
     """Whether a function opens a file in a mode in which what is there already matters."""
     constants = list(_constants(code))
     words = {word for constant in constants if type(constant) is tuple for word in constant}
-    return not _OPENING.isdisjoint({*code.co_names, *words}) and any(
-        type(constant) is str and is_updating(constant) for constant in constants
-    )
+    if _OPENING.isdisjoint({*code.co_names, *words}):
+        return False
+    modes = {text for text in constants if type(text) is str and is_updating(text)}
+    # Where another mode is used, a single letter is likely to be a key or a column.
+    return bool(modes - {"a", "x"}) or (bool(modes) and _OTHER.isdisjoint(map(str, constants)))
 
 
 def _words_of(code: types.CodeType) -> set[str]:
