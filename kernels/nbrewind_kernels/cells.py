@@ -14,6 +14,7 @@ did. It owns three rules that kernels and the extension share:
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ class Cells:
                 self._stale = False
                 self._ask("look at the namespace again", engine.absorb)
             cell.decision = self._ask("decide about a cell", engine.begin, cell.request)
-            if self._outside:
+            if self._outside or (self.recorder is not None and _streams_replaced()):
                 cell.flags.add("untracked")
             self._running = cell
         return cell.decision
@@ -151,6 +152,8 @@ class Cells:
 
     def _outcome(self, cell: Cell) -> CellOutcome:
         flags = set(cell.flags)
+        if self.recorder is not None and _streams_replaced():
+            flags.add("untracked")
         outputs: tuple[OutputMessage, ...] = ()
         if cell.recording is not None:
             if self.recorder is not None:
@@ -260,6 +263,14 @@ class Cells:
         except Exception as error:
             self.tell(doing, error)
             return None
+
+
+def _streams_replaced() -> bool:
+    """Whether the notebook put streams of its own in place of ipykernel's.
+
+    Those do not learn which cell runs, and what they pass on counts for an earlier one.
+    """
+    return not all(hasattr(stream, "set_parent") for stream in (sys.stdout, sys.stderr))
 
 
 def is_recorded(source: str) -> bool:

@@ -1,7 +1,8 @@
-"""Magics that the notebook defines itself: what a cell that calls one may touch.
+"""Magics and callbacks that the notebook defines itself: what a cell may touch through them.
 
-`%mine 5` names no variable, but the function behind it does. It is looked up where IPython
-has it, once the cells that register it have run.
+`%mine 5` names no variable, but the function behind it does, and so does a function that is
+called after every cell. They are looked up where IPython has them, once the cells that
+register them have run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class OwnMagics:
 
     called: bool = False
     uses: Uses = field(default_factory=Uses)
-    """What their functions may touch."""
+    """What their functions, and callbacks for every cell, may touch."""
     hidden_state: bool = False
     """One is a method: its object is IPython's and no variable of the notebook."""
 
@@ -38,11 +39,12 @@ def own_magics(cell: Cell, shell: Shell, entities: EntityTable) -> OwnMagics:
     """Find out which of the notebook's own magics a cell calls."""
     found = _CALLS.findall(f"{cell.code}\n{cell.source}")
     called = shell.own_magics({name for pair in found for name in pair if name})
-    if not called:
-        return OwnMagics()
     functions = [thing for thing in called if isinstance(thing, types.FunctionType)]
+    functions += shell.own_hooks()
+    if not called and not functions:
+        return OwnMagics()
     methods = [thing for thing in called if isinstance(thing, types.MethodType)]
-    return OwnMagics(True, _uses_of(functions, shell, entities), bool(methods))
+    return OwnMagics(bool(called), _uses_of(functions, shell, entities), bool(methods))
 
 
 def _uses_of(functions: Sequence[types.FunctionType], shell: Shell, entities: EntityTable) -> Uses:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Protocol
 
 from nbrewind.model.records import ExecutionRecord, OutputMessage
@@ -34,6 +35,9 @@ class Shell(Protocol):
 
     def own_magics(self, names: Set[str]) -> list[object]:
         """What stands behind magics of these names that the notebook registered itself."""
+
+    def own_hooks(self) -> list[FunctionType]:
+        """Functions of the notebook that the shell calls with every cell it runs."""
 
     def put_result(self, age: int, value: Any) -> None:
         """Put a reused cell's result where results are kept; `age` 1 is `_`, 2 is `__`."""

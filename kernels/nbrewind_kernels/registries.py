@@ -73,6 +73,20 @@ def own_magics(shell: Any, names: Set[str]) -> list[object]:
     return [thing for thing in found if _may_be_of_notebook(thing)]
 
 
+def own_hooks(shell: Any) -> list[FunctionType]:
+    """Functions of the notebook that IPython calls around or on every cell."""
+    manager = shell.input_transformer_manager
+    hooks = [
+        *(callback for callbacks in shell.events.callbacks.values() for callback in callbacks),
+        *(*manager.cleanup_transforms, *manager.line_transforms, *shell.input_transformers_post),
+    ]
+    return [
+        hook
+        for hook in hooks
+        if isinstance(hook, FunctionType) and hook.__globals__.get("__name__") == MAIN
+    ]
+
+
 def _may_be_of_notebook(thing: object) -> bool:
     if isinstance(thing, FunctionType):
         return thing.__globals__.get("__name__") == MAIN

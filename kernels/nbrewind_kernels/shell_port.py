@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
+from types import FunctionType
 from typing import Any, cast
 
 from IPython.utils.capture import capture_output
@@ -15,7 +16,7 @@ from nbrewind_kernels.interrupts import allowed
 from nbrewind_kernels.outputs import muted
 from nbrewind_kernels.pending_results import put_result
 from nbrewind_kernels.ports import CellOutcome
-from nbrewind_kernels.registries import own_magics, registry_digests
+from nbrewind_kernels.registries import own_hooks, own_magics, registry_digests
 
 _MODULE_NAMES = frozenset(
     {
@@ -97,6 +98,10 @@ class IPythonShellPort:
     def own_magics(self, names: Set[str]) -> list[object]:
         """What stands behind magics of these names that the notebook registered itself."""
         return own_magics(self._shell, names)
+
+    def own_hooks(self) -> list[FunctionType]:
+        """Functions of the notebook that IPython calls with every cell."""
+        return own_hooks(self._shell)
 
     def put_result(self, age: int, value: Any) -> None:
         """Put a reused cell's result where IPython keeps it; `age` 1 is `_`, 2 is `__`."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nbrewind.errors import NBRewindError
@@ -68,11 +70,12 @@ class VirtualState:
     def do_imports(self) -> None:
         """Import, in order, what reused cells imported."""
         waiting, self._imports = self._imports, []
-        for name in waiting:
-            try:
-                importlib.import_module(name)
-            except Exception as problem:  # a module made at run time, or gone since
-                log.info("module %s of a reused cell is not imported: %s", name, problem)
+        with _warnings_unshown():
+            for name in waiting:
+                try:
+                    importlib.import_module(name)
+                except Exception as problem:  # a module made at run time, or gone since
+                    log.info("module %s of a reused cell is not imported: %s", name, problem)
 
     def settle(self, book: RecordBook, notebook: str, *, replay: bool) -> None:
         """Bring ambient state and files up to date: a cell is about to run."""
@@ -131,3 +134,19 @@ def _turn(item: tuple[str, FileAccess]) -> tuple[int, int]:
     if access.write == ABSENT:
         return (1, -depth) if access.directory else (0, 0)
     return (2, depth) if access.directory else (4 if access.link else 3, 0)
+
+
+@contextmanager
+def _warnings_unshown() -> Iterator[None]:
+    """What an import warned of is among the outputs of the cell that was reused."""
+    shown = warnings.showwarning
+
+    def unshown(*_: object, **__: object) -> None:
+        pass
+
+    warnings.showwarning = unshown
+    try:
+        yield
+    finally:
+        if warnings.showwarning is unshown:  # a module may have put in one of its own
+            warnings.showwarning = shown

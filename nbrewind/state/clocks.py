@@ -34,7 +34,7 @@ _UNSEEDED = re.compile(r"\b(?:default_rng|RandomState|Random|SeedSequence)\(\s*\
 
 def is_clock(value: object) -> bool:
     """Whether a value is itself a function that reads the clock or entropy."""
-    if type(value) not in (types.BuiltinFunctionType, types.FunctionType):
+    if not issubclass(type(value), (types.BuiltinFunctionType, types.FunctionType)):
         return False
     name, module = getattr(value, "__name__", ""), getattr(value, "__module__", None)
     return isinstance(module, str) and name in _READERS.get(module, ())

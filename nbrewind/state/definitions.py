@@ -183,8 +183,10 @@ def reduce_class(cls: type, entity: str) -> Reduced:
         return _reduce_enum(cls, own, entity)
     if _is_named_tuple(cls):
         return _reduce_named_tuple(cls, own, entity)
+    if "__class__" in own:
+        raise NotStorable(f"instances of {cls.__qualname__} say that they are of another class")
     meta = type(cls)
-    if not (meta in (type, abc.ABCMeta) or is_notebook_class(meta) or _is_of_typing(meta)):
+    if not (meta is type or meta is abc.ABCMeta or is_notebook_class(meta) or _is_of_typing(meta)):
         raise NotStorable(f"class {cls.__qualname__} has the metaclass {meta.__qualname__}")
     for base in cls.__mro__[1:]:
         if is_notebook_class(base) and "__init_subclass__" in base.__dict__:

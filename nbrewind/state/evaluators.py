@@ -67,7 +67,17 @@ SHELL_CALLS = frozenset({"run_line_magic", "run_cell_magic", "system", "getoutpu
 DYNAMIC_MAGICS = frozenset(
     {
         *("run", "rerun", "recall", "rep", "load", "loadpy", "edit", "ed", "macro", "reset"),
-        *("reset_selective", "xdel", "who", "who_ls", "whos", "store", "pylab", "notebook"),
+        *(
+            "reset_selective",
+            "xdel",
+            "who",
+            "who_ls",
+            "whos",
+            "store",
+            "pylab",
+            "notebook",
+            "psearch",
+        ),
     }
 )
 """Magics that may read or write any variable."""

@@ -21,9 +21,10 @@ _MOST_VALUES = 2000
 _MOST_INSIDE = 100
 """Values of one container that are looked at: of a list of a million numbers none is a path."""
 _DEEPEST = 3
-_NUMBERS = frozenset({int, float, bool, complex, bytes, type(None)})
-_PLAIN = (list, tuple, set, frozenset)
-_RECORDS = (types.SimpleNamespace, argparse.Namespace)
+# By identity: a metaclass may compare and hash its classes as it likes.
+_NUMBERS = frozenset(map(id, (int, float, bool, complex, bytes, type(None))))
+_PLAIN = frozenset(map(id, (list, tuple, set, frozenset)))
+_RECORDS = frozenset(map(id, (types.SimpleNamespace, argparse.Namespace)))
 _OPENING = frozenset({"mode", "open", "File", "Dataset", "open_group", "HDFStore", "open_file"})
 _OTHER = frozenset({"w", "wb", "wt", "r", "rb"})
 _END = re.compile(r"[\w./ -]*\.\w{1,8}")
@@ -151,14 +152,14 @@ def _texts_of(values: Iterable[Any]) -> Iterator[str]:
             yield str(value)
         elif depth >= _DEEPEST:
             continue
-        elif kind in _PLAIN:
+        elif id(kind) in _PLAIN:
             front += _inside(islice(value, _MOST_INSIDE), depth)
         elif kind is dict:
             front += _inside(islice(value.values(), _MOST_INSIDE), depth)
         elif kind is types.FunctionType:
             front += _inside(_constants(value.__code__), depth - 1)
             front += _inside(value.__defaults__ or (), depth)
-        elif kind in _RECORDS or (kind.__module__ == "__main__" and not issubclass(kind, type)):
+        elif id(kind) in _RECORDS or (kind.__module__ == "__main__" and not issubclass(kind, type)):
             # Of other classes nobody knows what looking at an instance sets off.
             attributes = object.__getattribute__(value, "__dict__") if _has_dict(kind) else {}
             front += _inside(islice(attributes.values(), _MOST_INSIDE), depth)
@@ -205,7 +206,7 @@ def _methods(kind: type) -> Iterator[types.FunctionType]:
 
 
 def _inside(values: Iterable[Any], depth: int) -> list[tuple[Any, int]]:
-    return [(value, depth + 1) for value in values if type(value) not in _NUMBERS]
+    return [(value, depth + 1) for value in values if id(type(value)) not in _NUMBERS]
 
 
 _SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)

@@ -173,11 +173,22 @@ def _parts_of_function(
     if is_entity_function(function, namespace):
         seen.entities[identify(function)] = function
         return []
-    if function.__globals__ is namespace:
+    space = function.__globals__
+    if space is namespace:
         seen.codes.append(code_uses(function.__code__))
+    elif _is_of_no_module(space):
+        # Of a script that `%run` ran: its globals are nobody else's.
+        names = code_uses(function.__code__).loads
+        return [space[name] for name in sorted(names) if name in space]
     elif function.__closure__ is None:
         seen.modules.add(function.__module__ or "")
         return []
     parts: list[Any] = list(function.__closure__ or ())
     parts += [function.__defaults__, function.__kwdefaults__, function.__dict__]
     return [part for part in parts if part is not None]
+
+
+def _is_of_no_module(space: dict[str, Any]) -> bool:
+    name = space.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module is None or vars(module) is not space

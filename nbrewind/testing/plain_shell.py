@@ -52,6 +52,10 @@ class PlainShell:
         """There are no magics."""
         return []
 
+    def own_hooks(self) -> list[types.FunctionType]:
+        """Nothing can be registered."""
+        return []
+
     def put_result(self, age: int, value: Any) -> None:
         """Only `_`, `__` and `___` are kept here."""
         if age <= len(_RESULTS):

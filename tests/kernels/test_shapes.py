@@ -277,7 +277,51 @@ WIDGETS: Shapes = {
     ],
 }
 
-GROUPS = {"execution": EXECUTION, "magics": MAGICS, "display": DISPLAY, "widgets": WIDGETS}
+HOOKS: Shapes = {
+    "a callback after every cell": [
+        "count = []\ndef note(*_): count.append(1)\n"
+        "get_ipython().events.register('post_run_cell', note)",
+        "k = 1",
+        "len(count) > 0",
+        "get_ipython().events.unregister('post_run_cell', note)",
+        "print(k)",
+    ],
+    "a transformer of the input": [
+        "def five(lines): return [line.replace('FIVE', '5') for line in lines]\n"
+        "get_ipython().input_transformers_cleanup.append(five)",
+        "x = FIVE",
+        "k = 1",
+        "print(x + FIVE, k)",
+        "get_ipython().input_transformers_cleanup.remove(five)",
+    ],
+    "a script": [
+        "%%writefile script.py\nvalues = [1]\ndef given(): return values",
+        "%run script.py",
+        "k = 1",
+        "values.append(k); print(given())",
+    ],
+    "a wildcard": ["found = 1", "k = 1", "foun*?", "print(k)"],
+    "a stream of one's own": [
+        "import sys\nclass Tee:\n    def __init__(s, o): s.o = o; s.log = []\n"
+        "    def write(s, x): s.log.append(x); return s.o.write(x)\n"
+        "    def flush(s): s.o.flush()\n"
+        "old = sys.stdout; sys.stdout = Tee(old)",
+        "print('teed')",
+        "k = 1",
+        "print(k)",
+        "tee = sys.stdout; sys.stdout = old",
+        "print(tee.log[:2], k)",
+    ],
+    "an import that warns": ["from tqdm.autonotebook import tqdm", "k = 1", "print(k)"],
+}
+
+GROUPS = {
+    "execution": EXECUTION,
+    "magics": MAGICS,
+    "display": DISPLAY,
+    "widgets": WIDGETS,
+    "hooks": HOOKS,
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)
