@@ -58,7 +58,7 @@ class Finding:
     """Time to examine `x`, as a multiple of the time to pickle it; 0 if it does not pickle."""
 
 
-def measure(name: str, chosen: Sequence[str] = (), timeout: float = 240) -> dict[str, Finding]:
+def measure(name: str, chosen: Sequence[str] = (), timeout: float = 400) -> dict[str, Finding]:
     """Measure the cases of the library whose table is in module `name` of `cases`.
 
     Args:

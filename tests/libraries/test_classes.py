@@ -51,7 +51,7 @@ def _findings(name: str, shared: Path) -> dict[str, Finding]:
     return {case: Finding(**found) for case, found in json.loads(result.read_text()).items()}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("name", "library", "case"), [*_parameters()])
 def test_objects_of_a_class_are_kept_and_followed(
     name: str, library: Library, case: Case, shared: Path
