@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from nbrewind.model.records import OutputMessage
@@ -120,8 +120,12 @@ class Cells:
             if self._stale:
                 self._stale = False
                 self._ask("look at the namespace again", engine.absorb)
+            if self.recorder is not None and _streams_replaced():
+                # What a reused cell shows would not pass through the notebook's own stream.
+                cell.request = replace(cell.request, force=True)
+                cell.flags.add("untracked")
             cell.decision = self._ask("decide about a cell", engine.begin, cell.request)
-            if self._outside or (self.recorder is not None and _streams_replaced()):
+            if self._outside:
                 cell.flags.add("untracked")
             self._running = cell
         return cell.decision
