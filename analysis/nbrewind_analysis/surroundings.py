@@ -32,6 +32,7 @@ class DiskSurroundings:
         """Files may have changed: look again."""
         self._files.clear()
         self._listings.clear()
+        self.modules.forget()
 
     def file(self, path: str, recorded: Version) -> Version:
         """Version of a file or folder on disk now; files do not change between two cells."""

@@ -133,6 +133,7 @@ class Observers:
         effects = self.effects.end()
         moved = self.ambient.end()
         self._touched.update(move.provider for move in moved)
+        self.modules.forget()
         self.modules.notice()
         flags = set(files.flags)
         if self.leftovers.end():

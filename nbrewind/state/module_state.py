@@ -9,9 +9,12 @@ are no part of it.
 from __future__ import annotations
 
 import enum
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from nbrewind.state.entities import MAIN
 
 _PRIVATE = frozenset({"_abc_impl", "_abc_registry", "_abc_cache"})
 
@@ -19,7 +22,8 @@ ATOMS = (int, float, bool, str, bytes, complex, type(None))
 """Exact types whose values hold nothing else, and can always be stored."""
 
 State = dict[str, dict[str, Any]]
-"""`data`: globals; `functions`, `classes`: what each of them keeps; `others`: names left out."""
+"""By the name of a global. `data`: values; `bound`: functions and classes of elsewhere, by their
+`module:name`; `functions`, `classes`: what each of its own keeps; `others`: what is left out."""
 
 Keep = Callable[[str, Any], bool]
 """Whether a value, given with its dotted name, is part of the state."""
@@ -36,40 +40,42 @@ def take(module: types.ModuleType, keep: Keep) -> State:
         keep: what is left out, because it cannot be stored.
     """
     name = module.__name__
-    data: dict[str, Any] = {}
-    functions: dict[str, Any] = {}
-    classes: dict[str, Any] = {}
-    others: dict[str, Any] = {}
+    state: State = {part: {} for part in ("data", "bound", "functions", "classes", "others")}
     for key, value in list(vars(module).items()):
         if _is_dunder(key) or issubclass(type(value), types.ModuleType):
             continue
         if _is_own(value, key, name):
-            kept = _of_function(value) if isinstance(value, types.FunctionType) else {}
-            if isinstance(value, type):
-                kept = _of_class(value)
-                kept = {k: v for k, v in kept.items() if keep(f"{key}.{k}", v)}
-            elif not all(keep(f"{key}.{k}", v) for k, v in kept.items()):
-                continue
+            if issubclass(type(value), type):
+                kept = {k: v for k, v in _of_class(value).items() if keep(f"{key}.{k}", v)}
+                part = "classes"
+            else:
+                kept = {k: v for k, v in _of_code(value, set()).items() if keep(f"{key}.{k}", v)}
+                part = "functions"
             if kept:
-                (classes if isinstance(value, type) else functions)[key] = kept
+                state[part][key] = kept
+        elif home := _home(value):
+            state["bound"][key] = home
         elif keep(key, value):
-            data[key] = value
+            state["data"][key] = value
         else:
-            others[key] = None
-    return {"data": data, "functions": functions, "classes": classes, "others": others}
+            state["others"][key] = None
+    return state
 
 
 def put(module: types.ModuleType, state: Mapping[str, Mapping[str, Any]], keep: Keep) -> None:
     """Put a state in force; what is not part of it stays."""
     space = vars(module)
     now = take(module, keep)
-    for key in now["data"].keys() - state["data"].keys() - state["others"].keys():
+    here = {key for part in state.values() for key in part}
+    for key in (now["data"].keys() | now["bound"].keys()) - here:
         space.pop(key, None)
     space.update(state["data"])
+    for key, home in state["bound"].items():
+        if now["bound"].get(key) != home:
+            space[key] = _find(home)
     for key, kept in state["functions"].items():
-        function = space.get(key)
-        if isinstance(function, types.FunctionType):
-            _put_function(function, kept)
+        if _is_own(space.get(key), key, module.__name__):
+            _put_code(space[key], kept)
     for key, kept in state["classes"].items():
         cls = space.get(key)
         if isinstance(cls, type):
@@ -87,50 +93,129 @@ def set_part(module: types.ModuleType, part: str, value: Any) -> None:
     vars(module)[part] = value
 
 
+def _home(value: Any) -> str:
+    """Where a function or class of another name or module is at home, `module:name`."""
+    kind = type(value)
+    is_code = issubclass(kind, type | types.FunctionType)
+    code: Any = value if is_code else _attributes(value).get("__wrapped__")
+    if not issubclass(type(code), type | types.FunctionType) or code.__module__ == MAIN:
+        return ""
+    home = f"{code.__module__}:{code.__qualname__}"
+    try:
+        return home if _find(home) is value else ""
+    except (AttributeError, KeyError):
+        return ""
+
+
+def _find(home: str) -> Any:
+    module, _, name = home.partition(":")
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
 def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
 def _is_own(value: Any, key: str, module: str) -> bool:
-    """Whether a function or class is bound to the name under which its module defines it."""
-    if not issubclass(type(value), type | types.FunctionType):
-        return False
-    return bool(value.__qualname__ == key and value.__module__ == module)
+    """Whether a function or class is bound to the name under which its module defines it.
+
+    What a decorator made of it is meant as well, if it goes under the name.
+    """
+    kind = type(value)
+    if issubclass(kind, type | types.FunctionType):
+        return bool(value.__qualname__ == key and value.__module__ == module)
+    own = _attributes(value)
+    wrapped = own.get("__wrapped__")
+    return (
+        isinstance(wrapped, types.FunctionType)
+        and wrapped.__module__ == module
+        and wrapped.__qualname__ == key
+    )
 
 
-def _of_function(function: types.FunctionType) -> dict[str, Any]:
-    """What a function keeps from call to call, and who else may see it."""
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an instance, past what its class says."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
+def _of_code(value: Any, seen: set[int]) -> dict[str, Any]:
+    """What a function, or what a decorator made of it, keeps from call to call."""
     kept: dict[str, Any] = {}
-    attributes = {k: v for k, v in vars(function).items() if k != "__wrapped__"}
+    inner: dict[str, dict[str, Any]] = {}
+    seen.add(id(value))
+
+    def note(name: str, part: Any) -> bool:
+        """Whether a part is code, of which only what it keeps counts."""
+        if not _is_code(part):
+            return False
+        if id(part) not in seen and (found := _of_code(part, seen)):
+            inner[name] = found
+        return True
+
+    attributes = {k: v for k, v in _attributes(value).items() if not note(k, v)}
     if attributes:
         kept["attributes"] = attributes
-    for name in ("__defaults__", "__kwdefaults__"):
-        value = getattr(function, name)
-        values = value.values() if isinstance(value, dict) else value or ()
-        if not all(type(v) in ATOMS for v in values):
-            kept[name] = value
-    if function.__closure__:
-        cells: dict[str, Any] = {}
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__, strict=True):
-            try:
-                cells[name] = cell.cell_contents
-            except ValueError:  # not filled yet
-                continue
-        kept["closure"] = cells
+    if isinstance(value, types.FunctionType):
+        for name in ("__defaults__", "__kwdefaults__"):
+            default = getattr(value, name)
+            values = default.values() if isinstance(default, dict) else default or ()
+            if not all(type(v) in ATOMS for v in values):
+                kept[name] = default
+        cells = {n: c for n, c in _cells(value).items() if not note(f"({n})", c)}
+        if cells:
+            kept["closure"] = cells
+    if inner:
+        kept["inner"] = inner
     return kept
 
 
-def _put_function(function: types.FunctionType, kept: Mapping[str, Any]) -> None:
-    wrapped = {k: v for k, v in vars(function).items() if k == "__wrapped__"}
-    vars(function).clear()
-    vars(function).update(wrapped | kept.get("attributes", {}))
+def _is_code(value: Any) -> bool:
+    """Whether a value is code of a module: the notebook's own functions are state."""
+    if issubclass(type(value), types.FunctionType):
+        return bool(value.__globals__.get("__name__") != MAIN)
+    return issubclass(type(value), type) and value.__module__ != MAIN
+
+
+def _cells(function: types.FunctionType) -> dict[str, Any]:
+    """What the closure of a function holds, by name."""
+    found: dict[str, Any] = {}
+    names = function.__code__.co_freevars
+    for name, cell in zip(names, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    return found
+
+
+def _put_code(value: Any, kept: Mapping[str, Any]) -> None:
+    own = _attributes(value)
+    code = {k: v for k, v in own.items() if _is_code(v)}
+    own.clear()
+    own.update(code | kept.get("attributes", {}))
     for name in ("__defaults__", "__kwdefaults__"):
         if name in kept:
-            setattr(function, name, kept[name])
+            setattr(value, name, kept[name])
+    inner = kept.get("inner", {})
+    for name, found in inner.items():
+        if name in own:
+            _put_code(own[name], found)
+    if not isinstance(value, types.FunctionType):
+        return
     cells = kept.get("closure", {})
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+    names = value.__code__.co_freevars
+    for name, cell in zip(names, value.__closure__ or (), strict=True):
         if name in cells:
             cell.cell_contents = cells[name]
+        elif f"({name})" in inner:
+            _put_code(cell.cell_contents, inner[f"({name})"])
 
 
 def _of_class(cls: type) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class LocalModules:
         self._loaded: dict[str, _Loaded] = {}
         self._foreign: set[str] = set()
         """Loaded modules that are known not to be local."""
+        self._reached: dict[tuple[frozenset[str], frozenset[str], int], list[ModuleRead]] = {}
         self._foreign_names: set[str] = set(sys.stdlib_module_names)
         """Top-level names that were found outside the project."""
         self.notice()
@@ -120,11 +121,20 @@ class LocalModules:
             in their source, imported yet or not.
         """
         self.notice()
+        key = frozenset(names), frozenset(imported), len(self._loaded)
+        if key in self._reached:
+            return self._reached[key]
+        names, imported, _ = key
         reached: dict[str, ModuleRead] = {}
         self._follow(reached, [p for name in imported for p in self._local_parts(name)], True)
         used = [part for name in names for part in self._nearest(name)]
         self._follow(reached, used, False)
-        return [reached[name] for name in sorted(reached)]
+        self._reached[key] = [reached[name] for name in sorted(reached)]
+        return self._reached[key]
+
+    def forget(self) -> None:
+        """Sources and modules may have changed: work out anew what code reaches."""
+        self._reached.clear()
 
     def _follow(self, reached: dict[str, ModuleRead], waiting: list[str], importing: bool) -> None:
         done: set[str] = set()

@@ -374,6 +374,5 @@ ODD = (
     "x: int = {n}; print(sorted(globals().get('__annotations__', ())))",
     "{v} = property(lambda self: {n})",
     "{v} = slice({n}, None), range({m}), ..., NotImplemented",
-    "async def {f}(x=0): return x",
 )
 """Types of the standard library, iterators, sets of texts, sentinels."""
