@@ -17,6 +17,8 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 _PATIENCE = 10
 """How often workers are looked at until they wait for work."""
+_SIMILAR = 0.9
+"""The part of the environment that a child has in common with its parent, at least."""
 _SERVICES = (b"resource_tracker", b"forkserver", b"semaphore_tracker")
 """Processes that `multiprocessing` keeps for itself."""
 
@@ -78,7 +80,7 @@ class Children:
             if process.started >= self._clock
             and process.pid not in self._known
             and process.state != "Z"
-            and (process.pid in ours or process.parent in adopting)
+            and (process.pid in ours or (process.parent in adopting and _seems_ours(process.pid)))
             and not (process.pid in pools and process.state == "S")
             and not _is_service(process.pid)
         }
@@ -151,6 +153,19 @@ def _may_adopt(processes: dict[int, _Process]) -> set[int]:
         found.add(parent.parent)
         parent = processes.get(parent.parent)
     return found - {0, os.getppid()}
+
+
+def _seems_ours(pid: int) -> bool:
+    """Whether a process that has lost its parent has our environment, or works where we do."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            theirs = set(file.read().split(b"\0"))
+        if os.readlink(f"/proc/{pid}/cwd") == os.getcwd():
+            return True
+    except OSError:
+        return False  # another user's, or ended
+    own = {name + b"=" + value for name, value in os.environb.items()}
+    return len(own & theirs) > _SIMILAR * len(own)
 
 
 def _pool_workers() -> set[int]:

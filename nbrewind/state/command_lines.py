@@ -14,6 +14,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import PurePath
 
 from nbrewind.state.file_modes import is_updating, modes_of
 
@@ -265,6 +267,10 @@ class Told:
     def _other(self, program: str, words: list[str], folder: str) -> None:
         options = {word for word in words[1:] if word.startswith("-")}
         if program == "mkdir" and any(map(_PARENTS.fullmatch, options)):
+            made = (_absolute(word, folder) for word in words[1:])
+            for place in filter(None, made):
+                places = (place, *map(str, PurePath(place).parents))
+                self.overwritten.update(takewhile(lambda p: not os.path.lexists(p), places))
             return
         if program in _TESTS or program in _DEPENDING:
             words = [word for word in words[1:] if not word.startswith("-") and word not in _SIGNS]

@@ -127,12 +127,12 @@ class FolderWatch:
         """Watch what is outside the root: a file, a folder with what is in it, or its place."""
         if self._queue is None:
             return
-        fault = self.fault
+        fault, entries = self.fault, self._entries
         if os.path.isdir(path):
             self._watch_tree(path)
         elif os.path.isfile(path):
             self._add(path, is_file=True)
-        self.fault = fault  # what is outside is watched as far as it goes
+        self.fault, self._entries = fault, entries  # what is outside is watched as far as it goes
 
     def folders(self) -> list[str]:
         """The folders that are watched."""

@@ -159,8 +159,10 @@ class Unseen:
         gone = not os.path.lexists(path)
         if one.created and gone:
             return False
+        if path in self.told.forced:
+            return False  # what is there now was made after what was there was removed
         if gone:
-            return not (self.children and path in self.told.forced)
+            return True
         if path in self.told.tested or (self.named.updates and not self.children):
             return True
         if self.told.careful:

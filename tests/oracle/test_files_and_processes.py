@@ -148,6 +148,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "open('p').read()",
     ),
     "script": ("x = subprocess.run(['sh', 's.sh']).returncode", "open('n').read()"),
+    "removed and appended to": (
+        "x = os.system('rm -f e/b; mkdir -p e; cat a.csv >> e/b')",
+        "open('e/b').read()",
+    ),
     "executable": ("x = subprocess.run('sh ./s.sh', shell=True).returncode", "open('n').read()"),
     "folders": (
         "x = os.system('mkdir -p e/f && cp a.csv e/f/g')",

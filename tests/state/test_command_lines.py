@@ -115,6 +115,12 @@ def test_programs_that_act_elsewhere_or_tell_of_the_moment(text: str, root: Path
     assert told(text, root).elsewhere
 
 
+def test_a_folder_that_is_made_unless_it_is_there_is_no_input(root: Path) -> None:
+    found = told("mkdir -p e/f; echo 1 >> e/f/log", root)
+    assert found.careful
+    assert {str(root / "e"), str(root / "e/f")} <= found.overwritten
+
+
 def test_words_of_texts_are_no_commands(root: Path) -> None:
     assert not told("echo date; grep git a.csv; cat > x <<E\ncurl\nE", root).elsewhere
 
