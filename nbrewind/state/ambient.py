@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nbrewind.model.versions import ENTROPY, Version, lineage_version
+from nbrewind.state.hook_numbers import HookNumbers
 from nbrewind.state.import_watch import ImportWatch
 from nbrewind.state.library_settings import library_settings
 from nbrewind.state.providers import START, Provider, Rebasing
@@ -65,7 +66,12 @@ class AmbientTracker:
         self, root: Path, *, plugins: bool = True, imports: ImportWatch | None = None
     ) -> None:
         root = root.resolve()
-        known: list[Provider] = [*generators(), *process_settings(root), *library_settings()]
+        known: list[Provider] = [
+            *generators(),
+            HookNumbers(),
+            *process_settings(root),
+            *library_settings(),
+        ]
         if plugins:
             known += _plugins()
         self.providers: dict[str, Provider] = {provider.name: provider for provider in known}

@@ -92,6 +92,7 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "networkx.classes.graph.Graph": "nbrewind.state.library_objects:reduce_graph",
     "pint.facets.plain.quantity.PlainQuantity": _OF_REGISTRY,
     "pint.facets.plain.unit.PlainUnit": _OF_REGISTRY,
+    "torch.optim.optimizer.Optimizer": "nbrewind.state.optimizers:reduce_optimizer",
     "nbrewind.state.existence.StandIn": "nbrewind.state.existence:reduce_stand_in",
 }
 """Codecs for a type and all derived from it."""

@@ -15,6 +15,8 @@ from nbrewind.errors import NotStorable
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
 
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
 
 def reduce_storage(pickler: StatePickler, storage: Any) -> Any:
     """Reduce an untyped CPU storage to its bytes."""
@@ -38,7 +40,11 @@ def make_storage(buffer: Any, size: int) -> Any:
 
 
 def reduce_tensor(pickler: StatePickler, tensor: Any) -> Any:
-    """Reduce a plain dense CPU leaf tensor or parameter; others as torch does."""
+    """Reduce a plain dense CPU leaf tensor or parameter; others as torch does.
+
+    Raises:
+        NotStorable: it carries its graph, or hooks that torch's own pickling would drop.
+    """
     import torch
 
     kind = type(tensor)
@@ -52,11 +58,15 @@ def reduce_tensor(pickler: StatePickler, tensor: Any) -> Any:
         or tensor.is_conj()
         or tensor.is_neg()
         or not tensor.is_leaf
-        or tensor._backward_hooks
     ):
+        if any(hooks_of(tensor)):
+            raise NotStorable("a tensor of this kind cannot be stored with its hooks")
         return NotImplemented
     storage = pickler.storage_of(tensor)
-    state = (tensor.grad, dict(tensor.__dict__))
+    state: tuple[Any, ...] = (tensor.grad, dict(tensor.__dict__))
+    hooks = hooks_of(tensor)
+    if hooks != (None, None):
+        state = (*state, *hooks)
     return (
         make_tensor,
         (
@@ -68,7 +78,7 @@ def reduce_tensor(pickler: StatePickler, tensor: Any) -> Any:
             tensor.requires_grad,
             kind is torch.nn.Parameter,
         ),
-        state if state[0] is not None or state[1] else None,
+        state if state[0] is not None or state[1] or len(state) > 2 else None,
         None,
         None,
         set_tensor_state,
@@ -94,8 +104,16 @@ def make_tensor(
     return tensor.requires_grad_(requires_grad)
 
 
-def set_tensor_state(tensor: Any, state: tuple[Any, dict[str, Any]]) -> None:
-    """Give a tensor its gradient and attributes."""
-    grad, attributes = state
+def hooks_of(tensor: Any) -> tuple[Any, Any]:
+    """The hooks of a tensor: on its gradient, and after gradients have been added to it."""
+    return getattr(tensor, _HOOKS[0]), getattr(tensor, _HOOKS[1], None)
+
+
+def set_tensor_state(tensor: Any, state: tuple[Any, ...]) -> None:
+    """Give a tensor its gradient, its attributes and its hooks."""
+    grad, attributes, *hooks = state
     tensor.grad = grad
     tensor.__dict__.update(attributes)
+    for name, registered in zip(_HOOKS, hooks, strict=False):
+        if registered is not None:
+            setattr(tensor, name, registered)
