@@ -51,8 +51,8 @@ class Equality:
                 or first.codes.keys() != second.codes.keys()
             ):
                 return False
-            streams = [bytes(store.get_blob(m.stream)) for m in (first, second)]
+            one_stream, other_stream = (bytes(store.get_blob(m.stream)) for m in (first, second))
         except (StoreError, msgspec.MsgspecError) as problem:
             log.warning("two stored values cannot be compared: %s", problem)
             return False
-        return equal_streams(*streams)
+        return equal_streams(one_stream, other_stream)

@@ -20,11 +20,12 @@ from nbrewind.errors import NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest
 from nbrewind.model.records import Group, is_place_name, is_variable_name, plain_name
+from nbrewind.state.canonical import is_as_stored
 from nbrewind.state.capture import Dump, Examination
 from nbrewind.state.entities import EntityTable, is_entity_name
 from nbrewind.state.pickling import Scope
 from nbrewind.state.places import Places
-from nbrewind.state.restoring import PYTHON, Restore
+from nbrewind.state.restoring import PYTHON, Loaded, Restore
 from nbrewind.state.sharing import Sharing
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.leaves import LeafHasher
@@ -58,6 +59,11 @@ class LiveNamespace:
         places.imported = self._note_imported
         self.ties: dict[str, str] = {}
         """How pairs of loaded names shared state when it was looked at last, as `Group.sharing`."""
+        self._loads: list[tuple[Group, Loaded]] = []
+        """What was loaded just now, still to be compared with what was stored."""
+        self._looks: dict[str, Dump] = {}
+        self.distrusted: set[ObjectId] = set()
+        """Manifests of what did not come back as it was stored."""
         self._held: list[Any] = []
         self._holders = 0
         self._kept: list[Any] = []
@@ -104,7 +110,8 @@ class LiveNamespace:
         return bool(self.examination().look(value).problem)
 
     def _note_imported(self, name: str) -> None:
-        dump = self.look(self.examination(), name)
+        exam = self.examination()
+        dump = exam.finish(self.look(exam, name))
         if not dump.problem and dump.size <= _LARGEST_IMPORTED:
             codes = {digest: marshal.dumps(code) for digest, code in dump.codes.items()}
             self._imported[name] = dump.stream, [bytes(b) for b in dump.buffers], codes
@@ -119,7 +126,7 @@ class LiveNamespace:
             raise NotRestorable(f"how {plain_name(name)} was imported is not known")
         stream, buffers, codes = self._imported[name]
         restore = Restore(self.namespace, self.entities)
-        (value,) = restore.load(stream, map(bytearray, buffers), codes, PYTHON)
+        (value,) = restore.load(stream, map(bytearray, buffers), codes, PYTHON).values
         return value
 
     # -- unloading ----------------------------------------------------------------------
@@ -202,7 +209,38 @@ class LiveNamespace:
                 lost.append(name)
         names = [name for group in fresh for name in group.variables]
         self.settle(names, [(*group.variables,) for group in fresh if len(group.variables) > 1])
+        self._give_up_what_changed()
         return lost
+
+    def _give_up_what_changed(self) -> None:
+        """Unload what did not come back as it was stored: its cell has to run again."""
+        for group, loaded in self._loads:
+            names = tuple(sorted(group.variables))
+            if self.lazy.isdisjoint(names) and not self.came_back(names, loaded, self._looks):
+                log.warning("%s did not come back as it was stored", ", ".join(names))
+                if group.manifest is not None:
+                    self.distrusted.add(group.manifest)
+                self.unload(names)
+        self._loads.clear()
+        self._looks.clear()
+
+    def came_back(
+        self, names: tuple[str, ...], loaded: Loaded, looks: Mapping[str, Dump] = {}
+    ) -> bool:
+        """Whether values that were loaded are what was stored.
+
+        A class may pickle its instances in a way that loses something. That shows in a look
+        at what was loaded, which is needed for the fingerprint anyway.
+
+        Args:
+            names: what the values are the values of.
+            loaded: the values.
+            looks: examinations of single values, by name, if they were made already.
+        """
+        if not all(map(is_variable_name, names)):
+            return True
+        dump = looks.get(names[0]) if len(names) == 1 else None
+        return is_as_stored(dump or self.examination().look_together(loaded.values, {}), loaded)
 
     def hold(self, values: Any) -> None:
         """Keep values alive as long as somebody is `holding`."""
@@ -244,11 +282,14 @@ class LiveNamespace:
             tied: those of them that share state.
         """
         exam = self.examination()
+        single = {(*group.variables,)[0] for group, _ in self._loads if len(group.variables) == 1}
         shared: dict[str, Dump] = {name: Dump("") for group in tied for name in group}
         for name in names:
             self.entities.fresh.discard(name)
             if self.is_loaded(name):
                 dump = self.look(exam, name)
+                if name in single:
+                    self._looks[name] = dump
                 self.prints[name] = dump.fingerprint
                 self.note_id(name)
                 if name in shared:
@@ -277,16 +318,18 @@ class LiveNamespace:
                 self.ids[name] = id(value)
 
     def _load_group(self, group: Group, restore: Restore) -> bool:
-        if group.manifest is None:
+        if group.manifest is None or group.manifest in self.distrusted:
             return False
         if self._is_as_wanted(group):
             return True
         try:
-            names, values = load_manifest(self.store, group.manifest, restore)
-            self.hold(values)
-            for name, value in zip(names, values, strict=True):
+            names, loaded = load_manifest(self.store, group.manifest, restore)
+            self.hold(loaded.values)
+            for name, value in zip(names, loaded.values, strict=True):
                 if name in group.variables:
                     self.bind(name, value)
+            if group.variables.keys() == set(names):
+                self._loads.append((group, loaded))
         except (StoreError, NotRestorable) as problem:
             log.warning("%s cannot be loaded: %s", ", ".join(sorted(group.variables)), problem)
             return False
@@ -309,13 +352,13 @@ class LiveNamespace:
             return False
         exam = self.examination()
         dump = self.look(exam, name)
-        return not dump.problem and exam.version(dump) == group.variables[name].own
+        return not dump.problem and exam.version(exam.finish(dump)) == group.variables[name].own
 
 
 def load_manifest(
     store: Store | None, manifest_id: ObjectId, restore: Restore
-) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The names and values of a stored co-variable.
+) -> tuple[tuple[str, ...], Loaded]:
+    """The names of a stored co-variable, and it.
 
     Raises:
         StoreError: an object is missing or damaged.

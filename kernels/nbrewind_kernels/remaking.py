@@ -343,9 +343,11 @@ class Remaker:
             return found
 
         restore = Restore(live.namespace, live.entities, need)
-        names, values = load_manifest(live.store, manifest, restore)
-        live.hold(values)
-        for name, value in zip(names, values, strict=True):
+        names, loaded = load_manifest(live.store, manifest, restore)
+        live.hold(loaded.values)
+        if not live.came_back(names, loaded):
+            raise NotRestorable(f"{', '.join(names)} did not come back as it was stored")
+        for name, value in zip(names, loaded.values, strict=True):
             if is_entity_name(name):
                 self._unload_partners(name)
             elif wanted.get(name) == manifest:

@@ -11,10 +11,16 @@ from __future__ import annotations
 import io
 import pickletools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbrewind.state.capture import Dump
+    from nbrewind.state.restoring import Loaded
 
 LIMIT = 256 * 1024
-"""Longest stream, in bytes, that is brought into canonical form."""
+"""Longest stream, in bytes, that is brought into canonical form to find a value equal."""
+LONG_LIMIT = 4 * 1024 * 1024
+"""The same, to find out whether a value came back as it was stored."""
 
 _TEXT = frozenset(
     {
@@ -32,13 +38,13 @@ _GETS = frozenset({"BINGET", "LONG_BINGET"})
 Token = tuple[Any, ...]
 
 
-def canonical_tokens(stream: bytes) -> list[Token]:
+def canonical_tokens(stream: bytes, limit: int = LIMIT) -> list[Token]:
     """The opcodes of a stream with references to strings, bytes and globals dissolved.
 
     Raises:
-        ValueError: the stream is damaged, or longer than `LIMIT`.
+        ValueError: the stream is damaged, or longer than `limit` bytes.
     """
-    if len(stream) > LIMIT:
+    if len(stream) > limit:
         raise ValueError("the stream is too long to be compared")
     tokens: list[Token] = []
     memo: list[Token | int] = []
@@ -75,11 +81,25 @@ def _opcodes(stream: bytes) -> Iterator[tuple[Any, Any, Any]]:
         yield from pickletools.genops(file)
 
 
-def equal_streams(one: bytes, other: bytes) -> bool:
+def equal_streams(one: bytes, other: bytes, limit: int = LIMIT) -> bool:
     """Whether two streams are the same but for the identity of immutables."""
     if one == other:
         return True
     try:
-        return repr(canonical_tokens(one)) == repr(canonical_tokens(other))
+        return repr(canonical_tokens(one, limit)) == repr(canonical_tokens(other, limit))
     except (ValueError, IndexError, TypeError):
         return False
+
+
+def is_as_stored(dump: Dump, loaded: Loaded) -> bool:
+    """Whether a look at values that were loaded shows what was stored.
+
+    Streams that are too long to be compared but by their bytes count as the same: few
+    classes lose anything, and their objects are small.
+    """
+    if dump.problem or dump.hidden != loaded.hidden:
+        return False
+    stream = dump.stream
+    if max(len(stream), len(loaded.stream)) > LONG_LIMIT:
+        return True
+    return equal_streams(stream, loaded.stream, LONG_LIMIT)

@@ -26,6 +26,7 @@ from nbrewind.state.arrays import address, owner_of
 from nbrewind.state.asking import AskingPickler
 from nbrewind.state.definitions import class_state
 from nbrewind.state.finalisers import CALLBACK, called_at_end
+from nbrewind.state.hidden import hidden_parts
 from nbrewind.state.marks import class_marks, state_mark
 from nbrewind.state.mutability import is_mutable_type
 from nbrewind.state.nans import may_hold_nan
@@ -58,6 +59,8 @@ class Dump:
     uses: Uses = field(default_factory=Uses)
     entities: dict[str, Any] = field(default_factory=dict)
     """Live functions and classes of the notebook that the value refers to."""
+    hidden: bytes = b""
+    """Digest of attributes that the stream does not contain; empty if there are none."""
     fingerprint: bytes = b""
     """Empty if changes of the value cannot be detected."""
     problem: str = ""
@@ -143,7 +146,7 @@ class Examination:
         return self._pickle(tuple(values), entities, "")
 
     def finish(self, dump: Dump) -> Dump:
-        """Complete a dump that is to be stored: sets are given their order.
+        """Complete a dump that is to be stored: by the order of sets, and what is hidden.
 
         That takes longer than the look, so it is done for changed values only. It may turn
         out that the value cannot be stored.
@@ -157,8 +160,8 @@ class Examination:
             except NotStorable as problem:
                 dump.problem = str(problem)
             else:
-                if found:
-                    pickler.dump(found)
+                if found or dump.hidden:
+                    pickler.dump((found, dump.hidden))
                     dump.pieces = pickler.pieces()
         return dump
 
@@ -192,6 +195,7 @@ class Examination:
                 pickler.roots = entities
                 with _collector_paused():
                     pickler.dump(dumped)
+            hidden = _digest(hidden_parts(pickler)) if pickler.hidden else b""
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as problem:  # user code runs in here and may raise anything
@@ -205,6 +209,7 @@ class Examination:
             pickler.codes,
             pickler.uses(),
             pickler.entities,
+            hidden=hidden,
             alive=[pickler, values],
             _pickler=pickler,
         )
@@ -218,6 +223,7 @@ class Examination:
         for buffer in dump.buffers:
             for _, key in self._keys_of(buffer):
                 hasher.update(key)
+        hasher.update(dump.hidden)
         return hasher.digest()
 
     def _keys_of(self, buffer: memoryview) -> LeafKeys:
@@ -290,6 +296,13 @@ class Examination:
             finally:
                 pickler.unmark()
         return xxh3_128(b"\0".join(parts)).digest()
+
+
+def _digest(parts: Iterable[bytes | memoryview]) -> bytes:
+    hasher = xxh3_128()
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()
 
 
 def _with_callback(uses: Uses, values: tuple[Any, ...]) -> Uses:

@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotStorable
+from nbrewind.state.hidden import hides_state, reduce_with_hooks
 from nbrewind.state.iterators import BUILT_IN, OF_ITERTOOLS
 from nbrewind.state.views import VIEWS
 
@@ -188,7 +189,7 @@ def _search(kind: type) -> Reducer | None:
             return _load(_WITH_SUBCLASSES[name])
         if name in _NOT_STORABLE or (base.__module__ == "itertools" and base is kind):
             return _refuse
-    return None
+    return reduce_with_hooks if hides_state(kind) else None
 
 
 @lru_cache(maxsize=1)

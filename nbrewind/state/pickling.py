@@ -125,6 +125,8 @@ class StatePickler(pickle.Pickler):
         self.nans: dict[int, tuple[int, float]] = {}
         """NaN floats that are the notebook's own, by id → (number, the object)."""
         self.has_sets_of_subclasses = False
+        self.hidden: list[tuple[Any, dict[str, Any]]] = []
+        """Objects whose class leaves attributes out of their pickle, and these attributes."""
         self.frozen_sets: dict[int, FrozenOrder] = {}
         """Frozen sets that plain loading would order otherwise, by id."""
         self.ignored: set[int] = set()

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nbrewind.errors import NotRestorable
@@ -26,6 +27,18 @@ from nbrewind.state.entities import EntityTable
 from nbrewind.state.set_order import lay_out
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A co-variable that was loaded, and what it should look like."""
+
+    values: tuple[Any, ...]
+    """One for each name of the manifest."""
+    stream: bytes
+    """What an examination of the values shows if they came back as they were."""
+    hidden: bytes
+    """Digest of attributes that the stream does not contain."""
 
 
 class Restore:
@@ -88,11 +101,8 @@ class Restore:
 
     def load(
         self, stream: bytes, buffers: Iterable[Any], codes: Mapping[str, bytes], python: str
-    ) -> tuple[Any, ...]:
+    ) -> Loaded:
         """Load one co-variable.
-
-        Returns:
-            One value for each name of the manifest.
 
         Raises:
             NotRestorable: whatever went wrong inside the stream.
@@ -104,9 +114,10 @@ class Restore:
             file = io.BytesIO(stream)
             unpickler = _Unpickler(file, buffers=buffers)
             values = unpickler.load()
-            if file.tell() < len(stream):
-                for layout in unpickler.load():
-                    lay_out(layout)
+            end = file.tell()
+            sets, hidden = unpickler.load() if end < len(stream) else ((), b"")
+            for layout in sets:
+                lay_out(layout)
         except NotRestorable:
             raise
         except Exception as problem:
@@ -116,7 +127,7 @@ class Restore:
             self.codes, self.python, self._code_cache = outer
         if not isinstance(values, tuple):
             raise NotRestorable("the stream does not hold a tuple of values")
-        return values
+        return Loaded(values, stream[:end], hidden)
 
 
 class _Unpickler(pickle.Unpickler):

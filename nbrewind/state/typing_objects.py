@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def reduce_type_variable(pickler: StatePickler, variable: Any) -> Any:
     """Reduce a `TypeVar`: a library's by name, others by what they were made of."""
-    module: Any = sys.modules.get(variable.__module__)
-    known: Any = getattr(module, variable.__name__, None)
-    if known is variable and variable.__module__ != MAIN:
-        return getattr, (module, variable.__name__)
+    name, where = variable.__name__, variable.__module__
+    module = sys.modules.get(where)
+    if module is not None and where != MAIN and getattr(module, name, None) is variable:
+        return getattr, (module, name)
     options = {"bound": variable.__bound__}
     for option in ("covariant", "contravariant", "infer_variance"):
         if getattr(variable, f"__{option}__", False):
             options[option] = True
-    args = (variable.__name__, variable.__constraints__, options, variable.__module__)
+    args = (name, variable.__constraints__, options, where)
     return make_type_variable, args
 
 
