@@ -24,7 +24,6 @@ HEAVY = (
     "rich.live",
     "msgspec",
     "blake3",
-    "dill",
     "cloudpickle",
 )
 

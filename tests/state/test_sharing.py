@@ -100,6 +100,6 @@ def test_a_stream_goes_on_after_its_sharing_was_looked_at() -> None:
     assert Sharing(dumps).pairs(("x", "y"))
     finished = exam.finish(dumps["x"])
     assert not finished.problem
-    (loaded,) = Restore({}, table).load(finished.stream, [], {}, PYTHON)
+    (loaded,) = Restore({}, table).load(finished.stream, [], {}, PYTHON).values
     assert loaded == space["x"]
     assert loaded[0][0] is loaded[1]
