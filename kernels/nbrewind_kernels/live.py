@@ -11,6 +11,7 @@ import logging
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 
 from nbrewind.errors import NotRestorable, StoreError
 from nbrewind.model.blobs import ObjectId
-from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest
+from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest, hash_mark
 from nbrewind.model.records import Group, is_place_name, is_variable_name, plain_name
 from nbrewind.state.canonical import is_as_stored
 from nbrewind.state.capture import Dump, Examination
@@ -378,7 +379,8 @@ def load_manifest(
         for blob, readonly in zip(manifest.buffers, manifest.readonly, strict=True)
     ]
     codes = {digest: bytes(store.get_blob(blob)) for digest, blob in manifest.codes.items()}
-    return manifest.names, restore.load(stream, buffers, codes, manifest.python)
+    loaded = restore.load(stream, buffers, codes, manifest.python)
+    return manifest.names, replace(loaded, hashes_alike=manifest.hashes == hash_mark())
 
 
 def store_manifest(writer: StoreWriter, names: tuple[str, ...], dump: Dump) -> ObjectId:
@@ -391,5 +393,6 @@ def store_manifest(writer: StoreWriter, names: tuple[str, ...], dump: Dump) -> O
         readonly=tuple(buffer.readonly for buffer in dump.buffers),
         codes={digest: writer.put_blob(marshal.dumps(code)) for digest, code in dump.codes.items()},
         python=PYTHON,
+        hashes=hash_mark(),
     )
     return writer.put("manifest", msgspec.msgpack.encode(manifest))

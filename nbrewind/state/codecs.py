@@ -52,6 +52,7 @@ _EXACT: dict[str, str] = {
     "pandas.core.internals.managers.SingleBlockManager": "nbrewind.state.frames:reduce_manager",
     "pandas.StringDtype": "nbrewind.state.frames:reduce_string_type",
     "pandas.core.arrays.string_.StringDtype": "nbrewind.state.frames:reduce_string_type",
+    "builtins.object": "nbrewind.state.references:reduce_sentinel",
     "typing.TypeVar": "nbrewind.state.typing_objects:reduce_type_variable",
     "typing.NewType": "nbrewind.state.typing_objects:reduce_new_type",
     "builtins.mappingproxy": "nbrewind.state.views:reduce_proxy",

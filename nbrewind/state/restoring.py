@@ -39,6 +39,8 @@ class Loaded:
     """What an examination of the values shows if they came back as they were."""
     hidden: bytes
     """Digest of attributes that the stream does not contain."""
+    hashes_alike: bool = True
+    """Whether texts hash as they did where the values were stored: then sets have their order."""
 
 
 class Restore:

@@ -158,6 +158,12 @@ LIBRARY = Library(
         Case(
             "string.Template", "x = string.Template('$a')", "print(x.template)", "x.template = '$b'"
         ),
+        Case(
+            "object() that a module keeps as a sentinel",
+            "import logging.config, inspect, queue, functools; x = [functools._initial_missing]",
+            "print(x[0] is functools._initial_missing, len(x))",
+            "x.append(1)",
+        ),
         Case("object() as a sentinel", "x = object(); held = [x]", "print(x in held)"),
         Case(
             "Ellipsis and NotImplemented",
