@@ -24,11 +24,17 @@ _ATOMS = (str, bytes, int, float, complex)
 _DEPTH = 4
 """How deep in what a class reduces to its attributes are looked for."""
 
-_FAITHFUL = frozenset(
+FAITHFUL = frozenset(
     {
         *("builtins", "collections", "datetime", "decimal", "enum", "fractions", "functools"),
         *("ipaddress", "pathlib", "random", "uuid", "zoneinfo"),
-        *("numpy", "pandas", "sympy", "torch"),
+        *("PIL", "altair", "astropy", "attr", "bokeh", "bs4", "cv2", "dask", "dateutil"),
+        *("distributed", "erfa", "geopandas", "h5py", "httpx", "joblib", "lightgbm", "lxml"),
+        *("matplotlib", "networkx", "nltk", "numba", "numpy", "pandas", "patsy", "pint", "plotly"),
+        *("polars", "pyarrow", "pydantic", "pyproj", "requests", "scipy", "seaborn", "shapely"),
+        *("skimage", "sklearn", "sortedcontainers", "spacy", "sqlalchemy", "srsly"),
+        *("statsmodels", "sympy", "thinc", "tokenizers", "toolz", "torch", "urllib3", "xarray"),
+        *("xgboost", "zarr"),
     }
 )
 """Packages whose own classes hide nothing but caches: the tables of tests show it."""
@@ -41,7 +47,7 @@ def hides_state(kind: type) -> bool:
         return False
     if not (kind.__dictoffset__ or any(_slots(kind))):
         return False
-    return not (_package(owner) in _FAITHFUL and _package(kind) in _FAITHFUL)
+    return not (_package(owner) in FAITHFUL and _package(kind) in FAITHFUL)
 
 
 def reduce_with_hooks(pickler: StatePickler, obj: Any) -> Any:
