@@ -119,6 +119,7 @@ _NOT_STORABLE = frozenset(
         "_weakrefset.WeakSet",
         "argparse.ArgumentParser",  # compares strings by identity
         "unittest.mock.Base",  # answers every question, also pickle's
+        "bs4.element.PageElement",  # is parsed anew, into other objects than others hold
         "socket.socket",
         "matplotlib.animation.Animation",
         "matplotlib.backend_bases.FigureCanvasBase",

@@ -28,7 +28,7 @@ FAITHFUL = frozenset(
     {
         *("builtins", "collections", "datetime", "decimal", "enum", "fractions", "functools"),
         *("ipaddress", "pathlib", "random", "uuid", "zoneinfo"),
-        *("PIL", "altair", "astropy", "attr", "bokeh", "bs4", "cv2", "dask", "dateutil"),
+        *("PIL", "altair", "astropy", "attr", "bokeh", "cv2", "dask", "dateutil"),
         *("distributed", "erfa", "geopandas", "h5py", "httpx", "joblib", "lightgbm", "lxml"),
         *("matplotlib", "networkx", "nltk", "numba", "numpy", "pandas", "patsy", "pint", "plotly"),
         *("polars", "pyarrow", "pydantic", "pyproj", "requests", "scipy", "seaborn", "shapely"),

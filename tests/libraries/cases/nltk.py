@@ -10,7 +10,11 @@ LIBRARY = Library(
     prelude="import nltk",
     cases=(
         Case(
-            "FreqDist", "x = nltk.FreqDist('aabc')", "print(x.most_common(1), x.N())", "x['z'] += 1"
+            "FreqDist",
+            "x = nltk.FreqDist('aabc')",
+            "print(x.most_common(1), x.N())",
+            "x['z'] += 1",
+            fills="it keeps the number of samples",
         ),
         Case(
             "ConditionalFreqDist",
@@ -29,6 +33,7 @@ LIBRARY = Library(
             "x = nltk.PorterStemmer()",
             "print(x.stem('running'), x.mode)",
             "x.mode = 'q'",
+            varies="it holds a set of texts, ordered by hashes that differ from process to process",
         ),
         Case("Text", "x = nltk.Text('a b c a'.split())", "print(x.tokens)", "x.tokens.append('q')"),
         Case("CFG", "x = nltk.CFG.fromstring('S -> \"a\"')", "print(x)"),
@@ -49,6 +54,7 @@ LIBRARY = Library(
             "x = nltk.UnigramTagger([[('a', 'N'), ('b', 'V')]])",
             "print(x.tag(['a', 'c']))",
             "x._context_to_tag['c'] = 'Z'",
+            varies="it is filled in the order of hashes of texts",
         ),
         Case(
             "LidstoneProbDist",

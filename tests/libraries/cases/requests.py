@@ -14,6 +14,7 @@ LIBRARY = Library(
             "x = requests.Session(); x.headers['A'] = 'b'",
             "print(x.headers['A'], sorted(x.adapters))",
             "x.headers['A'] = 'c'",
+            varies="it holds a set of texts, ordered by hashes that differ from process to process",
         ),
         Case(
             "requests.Response",
@@ -32,6 +33,7 @@ LIBRARY = Library(
             "x = requests.Request('GET', 'http://a', params={'q': 1}).prepare()",
             "print(x.url, x.headers)",
             "x.headers['q'] = '1'",
+            varies="its cookies hold the time",
         ),
         Case(
             "RequestsCookieJar",
@@ -65,6 +67,12 @@ LIBRARY = Library(
             "x.timeout = 3",
             recomputed="it holds connections",
         ),
-        Case("httpx.Headers", "x = httpx.Headers({'a': 'b'})", "print(x['A'])", "x['a'] = 'c'"),
+        Case(
+            "httpx.Headers",
+            "x = httpx.Headers({'a': 'b'})",
+            "print(x['A'])",
+            "x['a'] = 'c'",
+            fills="it keeps its encoding",
+        ),
     ),
 )
