@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,12 +31,13 @@ from nbrewind.model.reports import Action, CellReport
 from nbrewind.state.named_paths import Named, named
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
-from nbrewind_analysis.cells import Cell, analyse_cell
+from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint, Choice, choose
 from nbrewind_analysis.forecast import PlannedCell, must_run
 from nbrewind_analysis.reach import Reach, reach
 from nbrewind_analysis.surroundings import DiskSurroundings
 from nbrewind_analysis.validity import EnvironmentPolicy, Situation
+from nbrewind_kernels.analysing import CellReader
 from nbrewind_kernels.drafts import RunningCell, draft_record, touch_of
 from nbrewind_kernels.journal import Journal
 from nbrewind_kernels.live import LiveNamespace
@@ -61,8 +60,6 @@ from nbrewind_kernels.virtual import VirtualState
 
 log = logging.getLogger(__name__)
 
-_FIRST_WORD = re.compile(r"\s*([^\W\d]\w*)\b(?!\s*[=,])")
-"""The word that IPython may take for a magic; never one that is assigned to."""
 
 Mode = Literal["audit", "replay"]
 
@@ -98,13 +95,10 @@ class Engine:
         self.observers.files.before_fork = self._load_for_child
         self._ordinal = 0
         self._used: set[ObjectId] = set()
-        self._seen: set[str] = set()
-        """Ids of the cells requested so far."""
+        self._reader = CellReader(shell, notebook)
         self._plan: list[PlannedCell] = []
         self._must_run: dict[int, Reason] = {}
         self._running: RunningCell | None = None
-        # Two callables, because results are cached by callable.
-        self._transforms = {True: partial(shell.transform), False: partial(shell.transform)}
         self._lost = False
         """Something of ours failed: versions and values may disagree, so nothing is reused."""
         self.hidden = shell.hidden_names()
@@ -116,10 +110,7 @@ class Engine:
     def plan(self, cells: list[CellRequest]) -> None:
         """Know in advance what will be requested, so that chains run in their places."""
         self.book.refresh()
-        self._plan = [
-            PlannedCell(self._analyse(cell.source), self._hint(cell, index), cell.force)
-            for index, cell in enumerate(cells)
-        ]
+        self._plan = [self._planned(request, index) for index, request in enumerate(cells)]
         if self.mode == "replay":
             self._must_run = must_run(self._plan, self.book, self.now, self.environment)
 
@@ -193,9 +184,9 @@ class Engine:
         self.surroundings.forget()
         if self.observers.leftovers.may_have_acted():
             self.absorb()
-        cell = self._analyse(request.source)
-        hint = self._hint(request, ordinal)
-        self._seen.add(request.cell_id)
+        cell = self._reader.analyse(request.source, self.live.lazy)
+        hint = self._reader.hint(request, cell, ordinal)
+        self._reader.note_requested(request)
         if self.mode == "audit":
             choice = Choice(None, [])
             reasons = [Reason("forced", "", "every cell runs under audit")]
@@ -217,6 +208,10 @@ class Engine:
         self._prepare(cell)
         self._running = self._start(cell, hint, report, started)
         return Execute(report)
+
+    def _planned(self, request: CellRequest, ordinal: int) -> PlannedCell:
+        cell = self._reader.analyse(request.source, self.live.lazy)
+        return PlannedCell(cell, self._reader.hint(request, cell, ordinal), request.force)
 
     def _choose(self, cell: Cell, hint: CellHint, request: CellRequest, ordinal: int) -> Choice:
         forced = self._must_run.get(ordinal) if self._is_planned(ordinal, cell) else None
@@ -456,32 +451,6 @@ class Engine:
         if message not in self.warnings:
             self.warnings.append(message)
             log.warning(message)
-
-    def _analyse(self, source: str) -> Cell:
-        """What can be told from a cell's text.
-
-        IPython takes a line such as `ls x` for a magic unless `ls` is a variable, so names
-        that are not loaded are given a stand-in meanwhile.
-        """
-        flags = self.shell.compile_flags()
-        first = _FIRST_WORD.match(source)
-        if first is None or "\n" in source.strip():
-            return analyse_cell(source, self.shell.transform, flags)
-        name = first[1]
-        if name not in self.live.lazy:
-            known = name in self.shell.user_ns
-            return analyse_cell(source, self._transforms[known], flags)
-        self.shell.user_ns[name] = None
-        try:
-            return analyse_cell(source, self._transforms[True], flags)
-        finally:
-            del self.shell.user_ns[name]
-
-    def _hint(self, request: CellRequest, ordinal: int) -> CellHint:
-        cell = self._analyse(request.source)
-        policy = cell.directive or request.policy
-        rerun = bool(request.cell_id) and request.cell_id in self._seen
-        return CellHint(self.notebook, request.cell_id, ordinal, policy, rerun)
 
 
 def shown(names: Any) -> list[str]:
