@@ -170,7 +170,7 @@ def _with_local_code(values: Iterable[Any], folder: str) -> Iterator[Any]:
     seen: set[str] = set()
     for value in values:
         kind = type(value)
-        if kind in _NUMBERS:
+        if id(kind) in _NUMBERS:
             continue
         yield value
         is_class = issubclass(kind, type)
