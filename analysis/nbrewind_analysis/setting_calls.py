@@ -28,7 +28,7 @@ class SettingCall:
     dotted: str
     """How the cell names the function."""
     subject: str
-    """The name that is its first argument; empty if that is something else.
+    """The name that is its first argument, or that this is a part of; empty if it is none.
 
     `networkx.set_node_attributes(graph, …)` sets something in the graph.
     """
@@ -52,6 +52,8 @@ def setting_calls(tree: ast.Module) -> frozenset[SettingCall]:
         dotted = _dotted(node.func)
         if dotted and _sets(dotted):
             first = node.args[0] if node.args else None
+            while isinstance(first, ast.Subscript):  # of `frame[["a", "b"]]`, the frame
+                first = first.value
             found.add(SettingCall(dotted, first.id if isinstance(first, ast.Name) else ""))
     return frozenset(found)
 

@@ -110,8 +110,8 @@ LIBRARY = Library(
         _fitted(
             "GaussianProcessRegressor",
             "gaussian_process:GaussianProcessRegressor().fit(X, t)",
-            "print(x.predict(X[:3]).round(4))",
-            "x.fit(X[:20], t[:20])",
+            "print(x.predict(X[:9]).round(2), x.X_train_.shape)",
+            "x.fit(X[:6], t[:6])",
         ),
         _fitted(
             "MLPClassifier",
