@@ -63,7 +63,7 @@ def test_objects_of_a_class_are_kept_and_followed(
         assert found.detected == (not case.unseen)
     if found.stored:
         assert found.steady == (not case.fills), "whether reading it counts as a change"
-        assert found.canonical == (not case.varies), "recognising an equal object"
+        assert found.canonical or case.varies, found.unlike  # what varies may be equal by chance
 
 
 def test_the_page_says_what_the_tables_say() -> None:

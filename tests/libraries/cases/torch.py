@@ -110,24 +110,28 @@ LIBRARY = Library(
             f"{_NET}; x = o = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)\n{_STEP}",
             "print(x.param_groups[0]['lr'], len(x.state), x.param_groups[0]['params'][0] is net[0].weight)",
             "x.param_groups[0]['lr'] = 5",
+            varies="equal texts in it may be one object or two",
         ),
         Case(
             "Adam",
             f"{_NET}; x = o = torch.optim.Adam(net.parameters())\n{_STEP}",
             "print([s['step'].item() for s in x.state.values()], net[0].bias.detach().numpy().round(5))",
             _STEP,
+            varies="equal texts in it may be one object or two",
         ),
         Case(
             "scheduler",
             f"{_NET}; o = torch.optim.SGD(net.parameters(), 0.1); x = torch.optim.lr_scheduler.StepLR(o, 1)",
             "print(x.last_epoch, o.param_groups[0]['lr'], x.optimizer is o)",
             "o.step(); x.step()",
+            varies="equal texts in it may be one object or two",
         ),
         Case(
             "scheduler of the notebook",
             f"{_NET}; o = torch.optim.SGD(net.parameters(), 0.1); x = torch.optim.lr_scheduler.LambdaLR(o, lambda e: 1 / (e + 1))",
             "print(x.last_epoch, o.param_groups[0]['lr'])",
             "o.step(); x.step()",
+            varies="equal texts in it may be one object or two",
         ),
         Case(
             "TensorDataset",

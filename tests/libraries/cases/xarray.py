@@ -61,8 +61,9 @@ LIBRARY = Library(
         Case(
             "Dataset of chunks",
             "import dask.array\nx = xr.Dataset({'v': ('a', np.arange(4))}).chunk({'a': 2})",
-            "print(x.v.sum().values, x.chunks)",
+            "print(x.v.sum().values, x.chunks, list(x))",
             "x['w'] = x.v + 1",
+            fills="it fills caches",
         ),
         Case(
             "Dataset of a file",
@@ -70,6 +71,8 @@ LIBRARY = Library(
             "print(x.v.values, list(x))",
             "x['w'] = x.v + 1",
             prepare="xr.Dataset({'v': ('a', [1, 2])}).to_netcdf('x.nc', engine='netcdf4')",
+            fills="values are read when asked for",
+            varies="it holds an open file",
         ),
     ),
 )

@@ -14,13 +14,14 @@ LIBRARY = Library(
             "x = zarr.array(np.arange(6), chunks=(2,))",
             "print(x[:])",
             "x[0] = 9",
+            varies="its place in memory is its name",
         ),
         Case(
             "Array in files",
             "x = zarr.open_array('a.zarr', mode='r+')",
-            "print(x[:])",
-            "x[0] = 9",
+            "print(x[:], x.shape)",
             prepare="x = zarr.create_array('a.zarr', overwrite=True, shape=(4,), chunks=(2,), dtype='i4'); x[:] = 1",
+            fills="chunks are read when asked for",
         ),
         Case(
             "Group in memory",
