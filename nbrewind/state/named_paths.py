@@ -174,7 +174,7 @@ def _with_local_code(values: Iterable[Any], folder: str) -> Iterator[Any]:
             continue
         yield value
         is_class = issubclass(kind, type)
-        if not is_class and kind not in (types.FunctionType, types.ModuleType):
+        if not (is_class or kind is types.FunctionType or kind is types.ModuleType):
             continue
         name = value.__name__ if kind is types.ModuleType else value.__module__
         if is_class and name == "__main__":
