@@ -94,6 +94,7 @@ LIBRARY = Library(
             "Rotation",
             "x = scipy.spatial.transform.Rotation.from_euler('z', 90, degrees=True)",
             "print(x.as_matrix().round(3))",
+            recomputed="its array comes back laid out otherwise",
         ),
         Case(
             "OptimizeResult",
