@@ -53,7 +53,7 @@ class CellNames:
     setting_calls: frozenset[SettingCall] = frozenset()
     """Calls anywhere whose names say that they set something."""
     first_calls: tuple[str, ...] = ()
-    """Calls with constant arguments that run before any other call of the cell."""
+    """Calls with arguments that call nothing, which run before any other call of the cell."""
     strings: frozenset[str] = frozenset()
     """Texts in the cell, docstrings left out."""
     modes: frozenset[str] = frozenset()

@@ -10,15 +10,14 @@ _QUIET_MAGICS = frozenset({"matplotlib", "load_ext", "reload_ext", "autoreload",
 
 
 def first_calls(tree: ast.Module) -> tuple[str, ...]:
-    """Dotted names of the leading calls with constant arguments.
+    """Dotted names of the leading calls whose arguments call nothing.
 
-    `np.random.seed(0); x = np.random.rand()` gives `("np.random.seed",)`: whatever state the
+    `np.random.seed(SEED); x = np.random.rand()` gives `("np.random.seed",)`: whatever state the
     generator had before the cell, the cell does not see it. Imports, definitions and
     assignments without calls are passed over. Calls without arguments, or with None, end the
     scan, as `seed()` takes entropy from the system.
     """
     calls: list[str] = []
-    constants: set[str] = set()
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             continue
@@ -26,34 +25,21 @@ def first_calls(tree: ast.Module) -> tuple[str, ...]:
             if _is_quiet_magic(statement.value):
                 continue
             name = dotted_name(statement.value.func)
-            if name is None or not _is_constant_call(statement.value, constants):
+            if name is None or not _is_given_quietly(statement.value):
                 break
             calls.append(name)
         elif _runs_calls(statement):
             break
-        elif isinstance(statement, ast.Assign) and _is_constant(statement.value, constants):
-            constants.update(t.id for t in statement.targets if isinstance(t, ast.Name))
     return tuple(calls)
 
 
-def _is_constant_call(call: ast.Call, constants: set[str]) -> bool:
+def _is_given_quietly(call: ast.Call) -> bool:
+    """Whether a call has arguments, none of them None, and evaluating them calls nothing."""
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return bool(values) and all(_is_constant(value, constants) for value in values)
-
-
-def _is_constant(node: ast.expr, constants: set[str]) -> bool:
-    match node:
-        case ast.Constant():
-            return node.value is not None
-        case ast.Name():
-            return node.id in constants
-        case ast.UnaryOp(operand=operand):
-            return _is_constant(operand, constants)
-        case ast.BinOp(left=left, right=right):
-            return _is_constant(left, constants) and _is_constant(right, constants)
-        case ast.Tuple(elts=items) | ast.List(elts=items):
-            return all(_is_constant(item, constants) for item in items)
-    return False
+    return bool(values) and all(
+        _is_harmless(value) and not (isinstance(value, ast.Constant) and value.value is None)
+        for value in values
+    )
 
 
 def _is_quiet_magic(call: ast.Call) -> bool:
@@ -74,10 +60,14 @@ def _runs_calls(statement: ast.stmt) -> bool:
         parts = [statement]
     else:
         return True
+    return not all(map(_is_harmless, parts))
+
+
+def _is_harmless(part: ast.AST) -> bool:
     harmless = (
         *(ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Attribute),
         *(ast.Assign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Global, ast.expr_context),
         *(ast.arguments, ast.arg, ast.UnaryOp, ast.unaryop, ast.BinOp, ast.operator),
         *(ast.Subscript, ast.Slice, ast.Lambda, ast.Compare, ast.cmpop),
     )
-    return not all(isinstance(node, harmless) for part in parts for node in ast.walk(part))
+    return all(isinstance(node, harmless) for node in ast.walk(part))

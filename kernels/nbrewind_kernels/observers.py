@@ -44,11 +44,12 @@ from nbrewind_kernels.library_calls import FOLLOWED, function_called, owner_name
 log = logging.getLogger(__name__)
 
 _SEEDING = {
-    "random": ("random", "seed"),
-    "numpy.random": ("numpy.random", "seed"),
-    "torch.random": ("torch", "manual_seed"),
+    "random": ("random.seed", "random.setstate"),
+    "numpy.random": ("numpy.random.seed", "numpy.random.set_state"),
+    "torch.random": ("torch.manual_seed", "torch.set_rng_state"),
+    "torch.cuda.random": ("torch.manual_seed", "torch.cuda.manual_seed_all"),
 }
-"""For each generator the function that makes its former state of no account."""
+"""For each generator the functions that make its former state of no account."""
 
 
 @dataclass(frozen=True)
@@ -285,11 +286,7 @@ class Observers:
         namespace: dict[str, Any],
     ) -> Iterable[AmbientAccess]:
         moved = {move.provider: move for move in observed.moved}
-        seeded = {
-            name
-            for name, (module, function) in _SEEDING.items()
-            if any(_is(namespace, call, module, function) for call in cell.names.first_calls)
-        }
+        seeded = _seeded(cell.names.first_calls, namespace)
         for name, provider in self.ambient.providers.items():
             before = observed.before[name]
             move = moved.get(name)
@@ -303,6 +300,9 @@ class Observers:
                         move.state,
                         None if overwritten else move.start,
                     )
+                elif name in seeded and before != ENTROPY:
+                    # It was set to what it was already, or came back to it.
+                    yield AmbientAccess(name, None, before, provider.capture())
                 elif attributes & provider.mentions and _in_reach(provider, packages):
                     yield AmbientAccess(name, before)
             elif move is not None:
@@ -359,11 +359,23 @@ def _consults(provider: Provider, packages: set[str], attributes: set[str]) -> b
     return bool(packages) or bool(attributes & provider.mentions)
 
 
-def _is(namespace: dict[str, Any], dotted: str, module: str, function: str) -> bool:
-    """Whether a dotted name of the notebook leads to a function of a module."""
-    wanted = getattr(sys.modules.get(module), function, None)
-    root, *path = dotted.split(".")
-    found = namespace.get(root)
-    for part in path:
-        found = getattr(found, part, None)
-    return wanted is not None and found == wanted
+def _seeded(first_calls: Iterable[str], namespace: dict[str, Any]) -> set[str]:
+    """Generators that a cell sets to a state before anything can have drawn from them."""
+    seeded: set[str] = set()
+    for dotted in first_calls:
+        root, *path = dotted.split(".")
+        called = namespace.get(root)
+        for part in path:
+            called = getattr(called, part, None)
+        set_now = {name for name, functions in _SEEDING.items() if _is_one_of(called, functions)}
+        if not set_now:
+            break  # this may draw
+        seeded |= set_now
+    return seeded
+
+
+def _is_one_of(called: Any, functions: Iterable[str]) -> bool:
+    """Whether something is one of some functions of modules, as far as those are imported."""
+    places = (name.rpartition(".") for name in functions)
+    known = (getattr(sys.modules.get(module), function, None) for module, _, function in places)
+    return called is not None and any(called == function for function in known)

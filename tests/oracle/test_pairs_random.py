@@ -346,7 +346,41 @@ NOTEBOOKS = (
             ("w init", Swap(3, "np.zeros(3)", "np.ones(3)"), [3, 4, 5]),
         ),
     ),
+    Notebook(
+        "seeds from names",
+        """
+        import random
+        SEED = 3
+        ---
+        def show(n):
+            print([random.randint(1, 9) for _ in range(n)])
+        ---
+        random.seed(5)
+        ---
+        state = random.getstate()
+        ---
+        show(3)
+        random.seed(SEED)
+        c = random.random()
+        c
+        ---
+        random.seed(SEED + 1)
+        d = random.random()
+        d
+        ---
+        random.setstate(state)
+        random.random()
+        """,
+        (
+            ("what is shown before seeding", Swap(2, "5", "6"), [2, 3, 4, 6]),
+            ("the seed by name", Swap(0, "3", "4"), [0, 4, 5]),
+            ("a draw before a seed", Insert(5, "random.random()"), [5]),
+            ("a draw before a state is set", Insert(6, "random.random()"), [6]),
+            ("one function for all", Swap(1, "randint(1, 9)", "randint(1, 8)"), [1, 4]),
+        ),
+    ),
 )
+
 
 AUDIT, FIRST, SECOND, UNDONE = range(1, 5)
 """Where the generators of each run start."""
