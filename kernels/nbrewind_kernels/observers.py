@@ -292,14 +292,8 @@ class Observers:
             move = moved.get(name)
             if provider.kind == "rng":
                 if move is not None:
-                    overwritten = name in seeded
-                    yield AmbientAccess(
-                        name,
-                        None if overwritten else before,
-                        move.after,
-                        move.state,
-                        None if overwritten else move.start,
-                    )
+                    read = None if name in seeded else before
+                    yield AmbientAccess(name, read, move.after, move.state, move.start)
                 elif name in seeded and before != ENTROPY:
                     # It was set to what it was already, or came back to it.
                     yield AmbientAccess(name, None, before, provider.capture())

@@ -39,13 +39,14 @@ def reduce_iterator(pickler: StatePickler, iterator: Any) -> Any:
     if reduced[0] not in (iter, reversed, kind):
         raise NotStorable(f"a live {kind.__qualname__} cannot be stored")
     if len(reduced) == 2 and len(reduced[1]) == 1 and _is_empty(reduced[1][0]):
-        return make_exhausted, reduced[1]
+        backwards = kind.__name__ in ("list_reverseiterator", "reversed")
+        return make_exhausted, (*reduced[1], backwards) if backwards else reduced[1]
     return reduced
 
 
-def make_exhausted(empty: Any) -> Any:
+def make_exhausted(empty: Any, backwards: bool = False) -> Any:
     """An iterator that has found nothing more: it stays at its end, whatever is added."""
-    iterator = iter(empty)
+    iterator = reversed(empty) if backwards else iter(empty)
     next(iterator, None)
     return iterator
 

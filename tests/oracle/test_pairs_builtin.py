@@ -415,6 +415,25 @@ NOTEBOOKS = (
             ("stop who", Swap(6, '"bob"', '"ben"'), [6, 7]),
         ),
     ),
+    Notebook(
+        "iterators at their end",
+        """
+        seen = [1, 2, 3]
+        backwards = reversed(seen)
+        text = reversed("ab")
+        ---
+        next(backwards), next(text)
+        ---
+        list(backwards), list(text)
+        ---
+        print(len(seen))
+        """,
+        (
+            ("look at them", Insert(4, "type(backwards), type(text), [*backwards, *text]"), [4]),
+            ("more to see", Swap(0, "3]", "3, 4]"), [0, 1, 2, 3]),
+            ("look before the end", Insert(2, "next(backwards)"), [2, 3]),
+        ),
+    ),
 )
 
 

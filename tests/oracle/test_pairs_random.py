@@ -374,6 +374,7 @@ NOTEBOOKS = (
         (
             ("what is shown before seeding", Swap(2, "5", "6"), [2, 3, 4, 6]),
             ("the seed by name", Swap(0, "3", "4"), [0, 4, 5]),
+            ("a draw before all seeds", Insert(2, "random.random()"), [2]),
             ("a draw before a seed", Insert(5, "random.random()"), [5]),
             ("a draw before a state is set", Insert(6, "random.random()"), [6]),
             ("one function for all", Swap(1, "randint(1, 9)", "randint(1, 8)"), [1, 4]),
