@@ -27,7 +27,7 @@ _DEPTH = 4
 FAITHFUL = frozenset(
     {
         *("builtins", "collections", "datetime", "decimal", "enum", "fractions", "functools"),
-        *("ipaddress", "pathlib", "random", "uuid", "zoneinfo"),
+        *("ipaddress", "pathlib", "uuid", "zoneinfo"),
         *("PIL", "altair", "astropy", "attr", "bokeh", "cv2", "dask", "dateutil"),
         *("distributed", "erfa", "geopandas", "h5py", "httpx", "joblib", "lightgbm", "lxml"),
         *("matplotlib", "networkx", "nltk", "numba", "numpy", "pandas", "patsy", "pint", "plotly"),

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nbrewind.errors import NotRestorable
+from nbrewind.state.hidden import hides_state, reduce_with_hooks
 
 if TYPE_CHECKING:
     from nbrewind.state.pickling import StatePickler
@@ -34,7 +35,7 @@ def reduce_shared(pickler: StatePickler, obj: Any) -> Any:
     kind = type(obj)
     place = _PLACES[f"{kind.__module__}.{kind.__qualname__}"]
     if _at(place) is not obj:
-        return NotImplemented
+        return reduce_with_hooks(pickler, obj) if hides_state(kind) else NotImplemented
     pickler.ignored.add(id(obj))
     pickler.modules.add(place.partition(":")[0])
     return load_shared, (place,)
