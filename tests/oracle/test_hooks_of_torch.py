@@ -12,6 +12,7 @@ from nbrewind.state.optimizers import reduce_optimizer
 from nbrewind.testing.oracle import compare
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.long  # every run is a process that imports torch anew
 
 START = "import torch\ntorch.manual_seed(3)\nmodel = torch.nn.Linear(1, 2)"
 HOOKS = "calls = []\ndef one(*args): calls.append(1)\ndef two(*args): calls.append(2)"
