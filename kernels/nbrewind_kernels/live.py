@@ -67,6 +67,8 @@ class LiveNamespace:
         """Manifests of what did not come back as it was stored."""
         self._held: list[Any] = []
         self._holders = 0
+        self.rounds = 0
+        """How often what others unloaded was loaded again, in the present `load`."""
         self._kept: list[Any] = []
         self.ids: dict[str, int] = {}
         """`id` of each loaded name's value at the end of the last cell."""
@@ -168,7 +170,11 @@ class LiveNamespace:
         lazy = set(self.lazy)
         with self.holding():
             # Making a value again may unload others: those that point to a definition it made.
+            # Where those have to be made again as well, by the same cell, that has no end.
+            if self._holders == 1:
+                self.rounds = 0
             while missing := [n for n in wanted if n not in lost and self._is_missing(n)]:
+                self.rounds += 1
                 lost.update(self._load_once(missing, table, remake))
                 wanted += sorted(self.lazy - lazy - set(wanted))
         return [name for name in wanted if name in lost]

@@ -140,11 +140,9 @@ class Observers:
         if self.leftovers.end():
             flags.add("threads")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        # Folders that libraries make for themselves elsewhere are no affair of the cell's.
-        accesses = [a for a in files.accesses if not (a.directory and a.path.startswith("/"))]
         sought = self.effects.sought()
         return Observed(
-            *(moved, self._before, accesses, effects, sought, frozenset(flags), cpu, peak),
+            *(moved, self._before, files.accesses, effects, sought, frozenset(flags), cpu, peak),
             files.modules,
         )
 
@@ -301,8 +299,10 @@ class Observers:
                     yield AmbientAccess(name, before)
             elif move is not None:
                 yield AmbientAccess(name, before, move.after, move.state)
-            elif _consults(provider, packages, attributes) or (
-                name in _INHERITED and not observed.flags.isdisjoint(_PROCESS_FLAGS)
+            elif (
+                _consults(provider, packages, attributes)
+                or (name in _INHERITED and not observed.flags.isdisjoint(_PROCESS_FLAGS))
+                or (name == _WHERE_PATHS_START and observed.files)
             ):
                 yield AmbientAccess(name, before)
 
@@ -328,6 +328,8 @@ _MAGICS = {"env": "environ", "set_env": "environ", "pwd": "getcwd", "cd": "getcw
 _PROCESS_FLAGS = frozenset({"process", "subprocess"})
 _INHERITED = frozenset({"cwd", "environ"})
 """What child processes take over."""
+_WHERE_PATHS_START = "cwd"
+"""Which file a relative path names; whether a path was one, audit events do not tell."""
 
 BUILTINS = "builtins"
 """Names that no other place has come from there: every cell may depend on it."""

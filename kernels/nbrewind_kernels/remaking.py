@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 _KEPT_BYTES = 64 * 2**20
 """Largest file that is kept in memory while a cell that writes it runs unseen."""
 
+_MOST_ROUNDS = 3
+"""Rounds of loading what was unloaded for the sake of new definitions."""
+
 _MISSING = object()
 
 
@@ -233,6 +236,8 @@ class Remaker:
             else:
                 live.lazy.add(entity)
             replaced.add(entity)
+        if live.rounds > _MOST_ROUNDS:
+            return  # they stay with the equal definition they were made with
         for name in list(table) if replaced else ():
             group = table.group(name)
             if group is None or group.manifest is None or not live.is_loaded(name):

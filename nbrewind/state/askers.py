@@ -41,6 +41,8 @@ _CONTENT = frozenset(
 _FOLDER = frozenset({"isdir", "is_dir"})
 _FOLDER_SEEKERS = frozenset({("polars", "normalize_filepath")})
 """Functions of libraries that refuse a folder and take no interest in a file."""
+_ABOUT_TO_WRITE = frozenset({("PIL", "save"), ("tables", "check_file_access")})
+"""Functions of libraries that check a file they are about to write, or to read in C code."""
 _ANNOUNCED = frozenset({"makedirs", "renames", "mkdir", "touch", "rename", "replace", "unlink"})
 """Functions that check on the way to something that has an event of its own."""
 
@@ -95,6 +97,8 @@ def asker(frame: FrameType | None, event: str) -> Asker | None:
     if frame is None:
         return None
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if (package, frame.f_code.co_name) in _ABOUT_TO_WRITE:
+        return None
     if (package, frame.f_code.co_name) in _FOLDER_SEEKERS:
         how = How.CHECK_FOLDER
     return None if package in _TOOLING else Asker(how, frame.f_code.co_filename)

@@ -121,6 +121,7 @@ _NOT_STORABLE = frozenset(
         "unittest.mock.Base",  # answers every question, also pickle's
         "bs4.element.PageElement",  # is parsed anew, into other objects than others hold
         "socket.socket",
+        "sqlalchemy.pool.base.Pool",  # an engine's: connects, and listens to it, once
         "matplotlib.animation.Animation",
         "matplotlib.backend_bases.FigureCanvasBase",
         "matplotlib.backend_bases.FigureManagerBase",

@@ -8,6 +8,7 @@ import pathlib
 import pkgutil
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -88,6 +89,8 @@ class How(Enum):
     """Its permission bits change."""
     ENSURE_FOLDER = auto()
     """It is made unless it is there."""
+    NAME_FOLDER = auto()
+    """It is made under a name that was found to be free; another would do."""
     ENSURE_GONE = auto()
     """It is removed if it is there."""
     LINK = auto()
@@ -233,9 +236,13 @@ _ONE_PATH = {
 _INDIFFERENT = {
     ("os.mkdir", "makedirs"): ("exist_ok", How.ENSURE_FOLDER),
     ("os.mkdir", "mkdir"): ("exist_ok", How.ENSURE_FOLDER),
+    ("os.mkdir", "mkdtemp"): ("file", How.NAME_FOLDER),
     ("os.remove", "unlink"): ("missing_ok", How.ENSURE_GONE),
 }
-_INDIFFERENT_FILES = (os.makedirs.__code__.co_filename, pathlib.Path.mkdir.__code__.co_filename)
+_INDIFFERENT_FILES = tuple(
+    function.__code__.co_filename
+    for function in (os.makedirs, pathlib.Path.mkdir, tempfile.mkdtemp)
+)
 
 
 def _indifferent(event: str, frame: FrameType | None) -> How | None:

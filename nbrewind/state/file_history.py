@@ -296,6 +296,12 @@ class History:
             self._change(touch.path, entry)
             entry.folder = entry.folder or not entry.existed
 
+    def _make_named_folder(self, touch: Touch) -> None:
+        if not os.path.lexists(touch.path):
+            entry = self._entry(touch.path)
+            self._change(touch.path, entry)
+            entry.folder = True
+
     def _remove_folder(self, touch: Touch) -> None:
         entry = self._entry(touch.path)
         if not entry.changed and entry.read in (None, PRESENT):
@@ -393,6 +399,7 @@ _NOTES = {
     How.MOVE: History._move,
     How.MODE: History._mode_change,
     How.ENSURE_FOLDER: History._ensure_folder,
+    How.NAME_FOLDER: History._make_named_folder,
     How.ENSURE_GONE: History._ensure_gone,
     How.LINK: History._link,
     How.CHECK: History._check,

@@ -8,11 +8,15 @@ Python code opens, lists, makes, removes and renames, stand-ins in `os` what it 
 from __future__ import annotations
 
 import os
+import pathlib
+import shutil
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -47,6 +51,13 @@ _KERNEL_THREADS = (
     *("IOPub", "IOStream", "Heartbeat", "Control", "IPythonHistory", "HistorySaving"),
     "nbrewind-",
 )
+
+_FOLDERS_MADE = frozenset({How.MAKE_FOLDER, How.ENSURE_FOLDER, How.NAME_FOLDER})
+_FOLDER_MAKERS = frozenset(
+    function.__code__.co_filename
+    for function in (os.makedirs, pathlib.Path.mkdir, tempfile.mkdtemp, shutil.copytree)
+)
+"""Where the code is that makes folders on behalf of others."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +296,7 @@ class FileTracker:
             self._flags.add(flag)
             return
         for touch in touches(event, args, frame):
-            if not self._is_ignored(touch.path):
+            if not self._is_ignored(touch.path) and not self._is_folder_of_library(touch, frame):
                 history.note(touch)
 
     def _on_check(self, event: str, args: tuple[Any, ...]) -> None:
@@ -313,6 +324,14 @@ class FileTracker:
             target = os.path.realpath(path)
             if not self._is_ignored(target):
                 history.note(Touch(asked.how, target))
+
+    def _is_folder_of_library(self, touch: Touch, frame: FrameType | None) -> bool:
+        """Whether a library makes a folder for itself elsewhere: no affair of the cell's."""
+        if touch.how not in _FOLDERS_MADE or self._is_inside(touch.path):
+            return False
+        while frame is not None and frame.f_code.co_filename in _FOLDER_MAKERS:
+            frame = frame.f_back
+        return frame is not None and self._is_of_library(frame.f_code.co_filename)
 
     def _is_inside(self, path: str) -> bool:
         return inside(self._root, path) != path or inside(self._real_root, path) != path

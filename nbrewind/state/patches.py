@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
 from nbrewind.state.locations import is_library_file
@@ -129,6 +129,8 @@ class PatchWatch:
             return True  # the package's own functions: made when they are first used
         if "__getattr__" in vars(module) and _top(_origin(value)) == _top(module.__name__):
             return True  # imports its parts when they are first asked for
+        if "__getattr__" in vars(module) and name in vars(module).get("__all__", ()):
+            return True  # as does this one, from another package
         if any(_sets_global(code, name) for code in _codes(module)):
             return True
         siblings = [m for m, _ in self._known.values() if _top(m.__name__) == _top(module.__name__)]
@@ -188,12 +190,16 @@ def _top(name: str) -> str:
     return name.partition(".")[0]
 
 
+_WRAPPERS = (classmethod, staticmethod, MethodType)
+
+
 def _codes(module: ModuleType) -> Iterator[CodeType]:
     """Code of a module's functions and of the methods of its classes."""
     for value in list(vars(module).values()):
         members = list(_class_space(value).values()) if _is_class(value) else [value]
         for member in members:
-            inner = getattr(member, "__func__", member)
+            # A module or a proxy that is asked for an attribute may import something.
+            inner = member.__func__ if type(member) in _WRAPPERS else member
             if isinstance(inner, FunctionType) and inner.__globals__ is vars(module):
                 yield inner.__code__
 

@@ -11,7 +11,7 @@ import pytest
 
 from nbrewind.model.reports import CellReport
 from nbrewind.testing.memory_store import MemoryStore
-from nbrewind.testing.oracle import Run, checked, compare
+from nbrewind.testing.oracle import Run, checked, compare, run_with_engine
 from nbrewind_kernels.engine import Mode
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -328,6 +328,48 @@ def _run(cells: list[str], mode: Mode, store: MemoryStore, folder: Path) -> Run:
 
 
 # Code in C outside the folder, and in files that stay open
+
+
+@pytest.mark.parametrize(
+    "made", ["p = place / 'x'; p.mkdir(exist_ok=True)", "p = pathlib.Path(mkdtemp(dir=place))"]
+)
+def test_a_folder_made_elsewhere_is_made_again_once_it_is_gone(
+    made: str, folder: Path, tmp_path: Path
+) -> None:
+    cells = [
+        f"import pathlib; from tempfile import mkdtemp; place = pathlib.Path({str(tmp_path)!r})",
+        made,
+        "(p / 'a').write_text('1')",
+        "print((p / 'a').read_text())",
+        "k = 1",
+    ]
+    store = MemoryStore()
+    assert run_with_engine(cells, "audit", store, folder).errors == [""] * 5
+    assert run_with_engine(cells, "replay", store, folder).executed == []
+    for path in tmp_path.iterdir():
+        shutil.rmtree(path)
+    run = run_with_engine(cells, "replay", store, folder)
+    assert run.errors == [""] * 5
+    assert run.executed[:2] == [1, 2]
+    assert 4 not in run.executed
+
+
+def test_a_folder_that_a_library_makes_elsewhere_is_its_own_affair(
+    folder: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "nbr_maker.py").write_text("import os\ndef make(path): os.makedirs(path)\n")
+    path = tmp_path / "cache"
+    cells = [
+        f"import sys; sys.path.insert(0, {str(library)!r}); import nbr_maker",
+        f"nbr_maker.make({str(path)!r})",
+        "k = 1",
+    ]
+    store = MemoryStore()
+    run_with_engine(cells, "audit", store, folder)
+    shutil.rmtree(path)
+    assert run_with_engine(cells, "replay", store, folder).executed == []
 
 
 def test_files_outside_the_folder_are_followed_where_they_are_named(

@@ -284,6 +284,28 @@ def test_what_a_class_of_a_library_sets_on_itself_is_no_patch(
     assert found.others == ("patch:nbr_lock.Lock.other",)
 
 
+def test_a_part_that_a_module_gets_when_it_is_asked_for_is_no_patch(
+    tracker: EffectTracker, library: Path
+) -> None:
+    folder = library / "site-packages"
+    folder.mkdir()
+    (folder / "nbr_strict.py").write_text(
+        "def __getattr__(name): raise ImportError(f'who wants {name}?')\n"
+    )
+    (folder / "nbr_parts.py").write_text(
+        "import nbr_strict\n__all__ = ['MISSING']\n"
+        "def __getattr__(name): return globals().setdefault(name, object())\n"
+    )
+    sys.path.insert(0, str(folder))
+    try:
+        importlib.invalidate_caches()
+        importlib.import_module("nbr_parts")
+        found = run(tracker, "import nbr_parts; nbr_parts.MISSING; nbr_parts.mine = 1")
+    finally:
+        sys.path.remove(str(folder))
+    assert found.others == ("patch:nbr_parts.mine",)
+
+
 def test_a_quick_look_tells_imports_only(tracker: EffectTracker, library: Path) -> None:
     (library / "nbr_quick.py").write_text("")
     tracker.begin(thorough=False)

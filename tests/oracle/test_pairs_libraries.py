@@ -1,0 +1,916 @@
+"""Notebooks and what users make of them: objects of libraries over several cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.pairs_of_files import Pair, check_pair, inserted, removed, swapped, written
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SALES = """\
+date,region,product,qty,price
+2024-01-03,north,apple,10,1.5
+2024-01-10,south,pear,4,2.0
+2024-02-01,north,pear,7,2.1
+2024-02-14,south,apple,12,1.4
+2024-03-05,north,apple,3,1.6
+2024-03-20,east,fig,9,3.0
+"""
+
+PAIRS = [
+    Pair(
+        "pandas groupby value",
+        """
+import pandas as pd
+import numpy as np
+--
+df = pd.read_csv('sales.csv', parse_dates=['date'])
+df.head()
+--
+df['total'] = df.qty * df.price
+--
+by_region = df.groupby('region').total.sum()
+by_region
+--
+threshold = 15
+--
+big = by_region[by_region > threshold]
+print(big)
+--
+monthly = df.set_index('date').resample('MS').total.sum()
+monthly
+--
+print('regions:', len(by_region))
+""",
+        [written(4, "threshold = 20")],
+        runs=[4, 5],
+        files={"sales.csv": SALES},
+        needs=("numpy", "pandas"),
+    ),
+    Pair(
+        "pandas column formula",
+        """
+import pandas as pd
+--
+df = pd.read_csv('sales.csv', parse_dates=['date'])
+--
+df['total'] = df.qty * df.price
+--
+df.groupby('region').qty.sum()
+--
+df.groupby('region').total.sum()
+--
+n = len(df)
+print(n)
+--
+top = df.nlargest(2, 'total')
+top
+--
+df.describe()
+""",
+        [written(2, "df['total'] = df.qty * df.price * 1.2")],
+        runs=[2, 3, 4, 5, 6, 7],
+        files={"sales.csv": SALES},
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas undo of inplace drop",
+        """
+import pandas as pd
+--
+df = pd.DataFrame({'a': range(5), 'b': list('vwxyz'), 'c': [1.5, None, 3, None, 5]})
+--
+df.dropna(inplace=True)
+--
+df.reset_index(drop=True, inplace=True)
+--
+print(df.shape)
+--
+df['a'].sum()
+--
+df.to_dict('records')
+""",
+        [removed(2)],
+        runs=[2, 3, 4, 5],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas option_context",
+        """
+import pandas as pd
+--
+df = pd.DataFrame({'x': range(10)})
+--
+with pd.option_context('display.max_rows', 4):
+    print(df)
+--
+df['y'] = df.x ** 2
+--
+df.y.tail(2)
+--
+print(df.y.max())
+""",
+        [swapped(2, "4", "6")],
+        runs=[2],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas pivot with fillna edit",
+        """
+import pandas as pd
+--
+raw = pd.DataFrame({'d': ['m','t','m','w'], 'k': ['a','a','b','b'], 'v': [1,2,3,4]})
+--
+FILL = 0
+--
+pt = raw.pivot_table(index='d', columns='k', values='v').fillna(FILL)
+pt
+--
+pt.sum()
+--
+raw.v.cumsum()
+--
+shares = pt.div(pt.sum(axis=1), axis=0)
+shares
+--
+print(raw.shape)
+""",
+        [written(2, "FILL = 1")],
+        runs=[2, 3, 4, 6],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas view of column changed later",
+        """
+import pandas as pd
+--
+df = pd.DataFrame({'a': [1,2,3]})
+--
+col = df['a']
+--
+df.loc[0, 'a'] = 100
+--
+print(col.tolist())
+--
+print(df.a.tolist())
+--
+b = col * 2
+b
+""",
+        [swapped(3, "100", "200")],
+        runs=[3, 5],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas apply with user function comment",
+        """
+import pandas as pd
+--
+def clean(s):
+    return s.strip().lower()
+--
+names = pd.Series([' Ann', 'BOB ', 'Cid'])
+--
+cleaned = names.apply(clean)
+cleaned
+--
+lens = cleaned.str.len()
+--
+print(lens.sum())
+""",
+        [written(1, "def clean(s):\n    # strips and lowers\n    return s.strip().lower()  # ok")],
+        runs=[],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas apply with user function edit no effect",
+        """
+import pandas as pd
+--
+def clean(s):
+    return s.strip().lower()
+--
+names = pd.Series([' Ann', 'BOB ', 'Cid'])
+--
+cleaned = names.apply(clean)
+cleaned
+--
+lens = cleaned.str.len()
+--
+print(lens.sum())
+""",
+        [written(1, "def clean(s):\n    return s.lower().strip()")],
+        runs=[1, 3],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas categorical and rename",
+        """
+import pandas as pd
+--
+df = pd.DataFrame({'size': ['s','l','m','s'], 'n': [1,2,3,4]})
+--
+order = ['s','m','l']
+--
+df['size'] = pd.Categorical(df['size'], categories=order, ordered=True)
+--
+df.sort_values('size')
+--
+df.groupby('size', observed=False).n.sum()
+--
+df['size'].cat.codes.tolist()
+--
+df.n.sum()
+""",
+        [written(2, "order = ['l','m','s']")],
+        runs=[2, 3, 4, 5, 6, 7],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas time zones",
+        """
+import pandas as pd
+from zoneinfo import ZoneInfo
+--
+idx = pd.date_range('2024-03-30', periods=4, freq='12h', tz='UTC')
+--
+s = pd.Series(range(4), index=idx)
+--
+tz = ZoneInfo('Europe/Zurich')
+--
+loc = s.tz_convert(tz)
+loc
+--
+daily = loc.resample('D').sum()
+daily
+--
+s.sum()
+""",
+        [swapped(3, "Europe/Zurich", "America/New_York")],
+        runs=[3, 4, 5],
+        needs=("pandas",),
+    ),
+    Pair(
+        "pandas string replace in place via loc on slice",
+        """
+import pandas as pd
+--
+df = pd.DataFrame({'k': ['a','b','c'], 'v': [1,2,3]})
+sub = df[df.v > 1].copy()
+--
+sub.loc[sub.k == 'b', 'v'] = 99
+--
+df
+--
+sub
+--
+out = pd.concat([df, sub], ignore_index=True)
+--
+out.v.sum()
+--
+df.v.sum()
+""",
+        [swapped(2, "99", "98")],
+        runs=[2, 4, 5, 6],
+        needs=("pandas",),
+    ),
+    Pair(
+        "numpy view written",
+        """
+import numpy as np
+--
+a = np.arange(12).reshape(3, 4)
+--
+row = a[1]
+--
+row[:] = -1
+--
+print(a.sum())
+--
+mask = a < 0
+--
+a[mask] = 0
+--
+a
+--
+row.base is not None, row.tolist()
+""",
+        [swapped(3, "-1", "-2")],
+        runs=[3, 4, 5, 6],
+        needs=("numpy",),
+    ),
+    Pair(
+        "numpy seed",
+        """
+import numpy as np
+--
+rng = np.random.default_rng(0)
+--
+x = rng.normal(size=5)
+--
+y = rng.uniform(size=3)
+--
+print(x.round(3))
+--
+print(y.round(3))
+--
+z = rng.integers(10)
+z
+""",
+        [swapped(2, "5", "6")],
+        runs=[2, 3, 4, 5, 6],
+        needs=("numpy",),
+    ),
+    Pair(
+        "numpy insert draw",
+        """
+import numpy as np
+--
+np.random.seed(3)
+--
+a = np.random.rand(3)
+--
+b = np.random.rand(2)
+--
+print(a.round(3))
+--
+print(b.round(3))
+--
+c = a.sum()
+print(round(c, 3))
+""",
+        [inserted(3, "tmp = np.random.rand()")],
+        runs=[3, 4, 6],
+        needs=("numpy",),
+    ),
+    Pair(
+        "numpy out argument",
+        """
+import numpy as np
+--
+buf = np.zeros(4)
+--
+np.add([1,2,3,4], 1, out=buf)
+--
+total = buf.sum()
+--
+np.multiply(buf, 2, out=buf)
+print(buf)
+--
+total, buf.sum()
+--
+hist, edges = np.histogram(buf, bins=3)
+hist
+--
+edges
+""",
+        [swapped(4, "2", "3")],
+        runs=[4, 5, 6, 7],
+        needs=("numpy",),
+    ),
+    Pair(
+        "sklearn pipeline C",
+        """
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.linear_model import LogisticRegression
+--
+rng = np.random.default_rng(1)
+X = rng.normal(size=(60, 3)); y = (X[:, 0] + 0.1*rng.normal(size=60) > 0).astype(int)
+--
+Xtr, Xte, ytr, yte = X[:40], X[40:], y[:40], y[40:]
+--
+C = 1.0
+--
+pipe = make_pipeline(StandardScaler(), LogisticRegression(C=C))
+--
+pipe.fit(Xtr, ytr)
+print(pipe.score(Xte, yte))
+--
+pipe[0].mean_.round(3)
+--
+pipe[-1].coef_.round(3)
+--
+print(Xtr.shape)
+""",
+        [written(3, "C = 0.1")],
+        runs=[3, 4, 5, 6, 7],
+        needs=("numpy", "sklearn"),
+    ),
+    Pair(
+        "sklearn fit separate cell then refit",
+        """
+import numpy as np
+from sklearn.linear_model import LinearRegression
+--
+x = np.arange(10.)[:, None]
+--
+y = 3 * x[:, 0] + 1
+--
+lr = LinearRegression()
+--
+lr.fit(x, y)
+--
+print(lr.coef_.round(3), round(lr.intercept_, 3))
+--
+lr.predict([[100.]]).round(2)
+--
+x.mean()
+""",
+        [swapped(2, "3 *", "4 *")],
+        runs=[2, 4, 5, 6],
+        needs=("numpy", "sklearn"),
+    ),
+    Pair(
+        "sklearn kmeans set_params",
+        """
+import numpy as np
+from sklearn.cluster import KMeans
+--
+X = np.array([[0.,0],[0,1],[10,10],[10,11],[20,0],[20,1]])
+--
+km = KMeans(n_clusters=2, random_state=0, n_init=2)
+--
+km.set_params(max_iter=50)
+--
+labels = km.fit_predict(X)
+--
+print(len(set(labels)))
+--
+np.sort(km.cluster_centers_.sum(axis=1))
+--
+X.shape
+--
+print(km)
+""",
+        [swapped(3, "max_iter=50", "n_clusters=3")],
+        runs=[3, 4, 5, 6, 8],
+        needs=("numpy", "sklearn"),
+    ),
+    Pair(
+        "sklearn cross validation scores with text vectoriser",
+        """
+from sklearn.feature_extraction.text import CountVectorizer
+--
+docs = ['red apple', 'green apple', 'blue sky', 'red sky']
+--
+cv = CountVectorizer()
+--
+M = cv.fit_transform(docs)
+--
+print(M.shape)
+--
+sorted(cv.vocabulary_)
+--
+M.toarray().sum(axis=0)
+--
+print(len(docs))
+--
+cv.transform(['red red'] ).toarray()
+""",
+        [written(2, "cv = CountVectorizer(ngram_range=(1, 2))")],
+        runs=[2, 3, 4, 5, 6, 8],
+        needs=("sklearn",),
+    ),
+    Pair(
+        "scipy optimise",
+        """
+import numpy as np
+from scipy import optimize, sparse, stats
+--
+def rosen(p, a=1):
+    return (a - p[0])**2 + 10*(p[1]-p[0]**2)**2
+--
+res = optimize.minimize(rosen, [0., 0.])
+--
+print(res.x.round(2), res.success)
+--
+A = sparse.lil_matrix((3, 3))
+--
+A[0, 1] = 2; A[2, 2] = 1
+--
+A.tocsr().sum()
+--
+stats.norm(0, 1).cdf(1.96).round(4)
+""",
+        [swapped(1, "a=1", "a=2")],
+        runs=[1, 2, 3],
+        needs=("numpy", "scipy"),
+    ),
+    Pair(
+        "scipy interpolation object",
+        """
+import numpy as np
+from scipy.interpolate import CubicSpline
+--
+x = np.arange(5.); y = np.cos(x)
+--
+cs = CubicSpline(x, y)
+--
+print(cs(2.5).round(3))
+--
+d = cs.derivative()
+--
+print(d(1.).round(3))
+--
+print(x.sum())
+""",
+        [swapped(3, "2.5", "3.5")],
+        runs=[3],
+        needs=("numpy", "scipy"),
+    ),
+    Pair(
+        "polars expr in variable",
+        """
+import polars as pl
+--
+expr = pl.col('v').mean()
+--
+df = pl.DataFrame({'v': [1., 2., 6.]})
+--
+df.select(expr)
+--
+df = df.with_columns(n=pl.lit('k'))
+--
+df.columns
+--
+print(df.select(expr * 2).item())
+""",
+        [written(1, "expr = pl.col('v').max()")],
+        runs=[1, 3, 6],
+        needs=("polars",),
+    ),
+    Pair(
+        "pyarrow table",
+        """
+import pyarrow as pa, pyarrow.compute as pc
+--
+t = pa.table({'a': [1, 2, 3], 's': ['x', 'y', 'x']})
+--
+f = t.filter(pc.equal(t['s'], 'x'))
+--
+print(f.num_rows)
+--
+t2 = t.append_column('b', pc.multiply(t['a'], 2))
+--
+t2.schema
+--
+print(pc.sum(t2['b']))
+--
+f.to_pylist()
+""",
+        [swapped(2, "'x'", "'y'")],
+        runs=[2, 3, 7],
+        needs=("pyarrow",),
+    ),
+    Pair(
+        "torch eval mode and state dict",
+        """
+import torch, io
+from torch import nn
+--
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+--
+x = torch.ones(1, 3)
+--
+model.eval()
+--
+print(model(x).shape)
+--
+sd = {k: v.clone() for k, v in model.state_dict().items()}
+--
+with torch.no_grad():
+    model[0].bias.fill_(1.0)
+--
+print(model[0].bias)
+--
+model.load_state_dict(sd)
+--
+print(round(model[0].bias.sum().item(), 3))
+""",
+        [swapped(6, "1.0", "2.0")],
+        runs=[6, 7, 8],
+        needs=("torch",),
+    ),
+    Pair(
+        "torch custom module forward edit",
+        """
+import torch
+from torch import nn
+--
+class Net(nn.Module):
+    def __init__(self, h):
+        super().__init__()
+        self.l = nn.Linear(2, h)
+    def forward(self, x):
+        return torch.relu(self.l(x)).sum(1)
+--
+torch.manual_seed(0)
+net = Net(3)
+--
+x = torch.ones(2, 2)
+--
+out = net(x)
+--
+print(out.detach().numpy().round(3))
+--
+n = sum(p.numel() for p in net.parameters())
+--
+print(n)
+--
+x.mean()
+""",
+        [swapped(1, "torch.relu", "torch.tanh")],
+        runs=[1, 2, 4, 5, 6],
+        needs=("numpy", "torch"),
+    ),
+    Pair(
+        "torch dataloader",
+        """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+--
+ds = TensorDataset(torch.arange(6.))
+--
+g = torch.Generator().manual_seed(0)
+--
+dl = DataLoader(ds, batch_size=2, shuffle=True, generator=g)
+--
+first = [b[0].tolist() for b in dl]
+first
+--
+second = [b[0].tolist() for b in dl]
+second
+--
+print(len(ds))
+--
+first == second
+""",
+        [swapped(3, "batch_size=2", "batch_size=3")],
+        runs=[3, 4, 5, 7],
+        needs=("torch",),
+    ),
+    Pair(
+        "lxml tree edited in place",
+        """
+from lxml import etree
+--
+root = etree.fromstring('<r><a v="1"/></r>')
+--
+root[0].set('v', '2')
+--
+b = etree.SubElement(root, 'b'); b.text = 'hey'
+--
+etree.tostring(root)
+--
+n = len(root)
+--
+print(n)
+""",
+        [swapped(2, "'2'", "'3'")],
+        runs=[1, 2, 3, 4, 5],
+        needs=("lxml",),
+    ),
+    Pair(
+        "beautifulsoup tree edited in place",
+        """
+from bs4 import BeautifulSoup
+--
+html = '<ul><li>a</li><li>b</li></ul>'
+--
+soup = BeautifulSoup(html, 'html.parser')
+--
+items = soup.find_all('li')
+--
+items[0].string = 'A'
+--
+print(soup)
+--
+[i.text for i in items]
+--
+len(html)
+""",
+        [swapped(4, "'A'", "'Z'")],
+        runs=[2, 3, 4, 5, 6],
+        needs=("bs4",),
+    ),
+    Pair(
+        "dataclass with arrays",
+        """
+from dataclasses import dataclass, field, replace
+import numpy as np, pandas as pd
+--
+@dataclass
+class Run:
+    name: str
+    data: np.ndarray
+    meta: dict = field(default_factory=dict)
+    def mean(self): return float(self.data.mean())
+--
+r = Run('a', np.arange(4.))
+--
+r.meta['who'] = 'me'
+--
+print(r.mean())
+--
+r2 = replace(r, name='b')
+--
+r2.data is r.data, r2.name
+--
+r.data[0] = 8
+--
+print(r2.mean())
+""",
+        [swapped(7, "8", "12")],
+        runs=[7, 8],
+        needs=("numpy", "pandas"),
+    ),
+    Pair(
+        "datetime arithmetic",
+        """
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+--
+start = datetime(2024, 3, 30, 12, tzinfo=ZoneInfo('Europe/Zurich'))
+--
+step = timedelta(days=1)
+--
+times = [start + i * step for i in range(3)]
+--
+[t.isoformat() for t in times]
+--
+utc = [t.astimezone(timezone.utc).hour for t in times]
+utc
+--
+start.strftime('%A')
+""",
+        [written(2, "step = timedelta(hours=24)")],
+        runs=[2],
+    ),
+    Pair(
+        "partial and cached functions",
+        """
+from functools import partial, lru_cache
+import numpy as np
+--
+@lru_cache(None)
+def cost(n): return n * 10
+--
+tot = sum(cost(i) for i in (1, 2, 1))
+--
+cost.cache_info().hits
+--
+double = partial(np.multiply, 2)
+--
+double([1, 2])
+--
+print(tot)
+""",
+        [swapped(4, "2)", "3)")],
+        runs=[4, 5],
+        needs=("numpy",),
+    ),
+    Pair(
+        "scaler fitted in place inside dict",
+        """
+import numpy as np
+from sklearn.preprocessing import StandardScaler, MinMaxScaler
+--
+X = np.array([[1.], [3.], [5.]])
+--
+scalers = {'std': StandardScaler(), 'mm': MinMaxScaler()}
+--
+for k in scalers: scalers[k].fit(X)
+--
+print(scalers['std'].mean_)
+--
+print(scalers['mm'].data_max_)
+--
+Z = scalers['std'].transform(X).round(3)
+Z
+--
+scalers['mm'].partial_fit([[9.]])
+--
+print(scalers['mm'].data_max_)
+""",
+        [swapped(7, "9.", "11.")],
+        runs=[7, 8],
+        needs=("numpy", "sklearn"),
+    ),
+    Pair(
+        "undo: back to the first version",
+        """
+import pandas as pd
+--
+df = pd.DataFrame({'a': [3, 1, 2]})
+--
+asc = True
+--
+s = df.sort_values('a', ascending=asc)
+--
+s.a.tolist()
+--
+s.iloc[0].a
+--
+print('ok')
+""",
+        [written(2, "asc = False")],
+        runs=[2, 3, 4, 5],
+        needs=("pandas",),
+    ),
+    Pair(
+        "sympy lambdify edited",
+        """
+import sympy as sp
+--
+x = sp.Symbol('x')
+--
+e = sp.sin(x) ** 2
+--
+g = sp.lambdify(x, e, 'math')
+--
+vals = [round(g(i), 3) for i in range(3)]
+vals
+--
+sp.simplify(e + sp.cos(x) ** 2)
+--
+k = 3
+--
+print(g(k))
+""",
+        [written(6, "k = 4")],
+        runs=[6, 7],
+        needs=("sympy",),
+    ),
+    Pair(
+        "class holding a model, method insert",
+        """
+import numpy as np
+--
+class Trainer:
+    def __init__(self): self.hist = []; self.w = np.zeros(2)
+    def step(self, g):
+        self.w -= 0.1 * np.asarray(g); self.hist.append(self.w.copy())
+--
+t = Trainer()
+--
+t.step([1, 2])
+--
+t.step([3, 4])
+--
+t.w
+--
+len(t.hist)
+--
+np.array(t.hist).shape
+""",
+        [inserted(5, "t.step([5, 6])")],
+        runs=[5, 6, 7, 8],
+        needs=("numpy",),
+    ),
+    Pair(
+        "image saved",
+        """
+from PIL import Image
+import numpy as np
+--
+Image.fromarray(np.full((2, 2), 9, dtype='uint8')).save('a.png')
+--
+px = np.asarray(Image.open('a.png')).tolist()
+--
+print(px)
+""",
+        [inserted(3, "sum(map(sum, px))")],
+        runs=[3],
+        needs=("PIL", "numpy"),
+    ),
+    Pair(
+        "an engine of a database, not connected yet",
+        """
+from sqlalchemy import create_engine, text
+--
+eng = create_engine('sqlite://')
+--
+n = 1
+--
+with eng.connect() as c: v = c.execute(text(f'select {n} + 1')).scalar()
+--
+print(v)
+--
+del eng, c
+""",
+        [written(2, "n = 2")],
+        runs=[2, 3, 4],
+        needs=("sqlalchemy",),
+    ),
+]
+
+
+@pytest.mark.parametrize("pair", [pair.parameter() for pair in PAIRS])
+def test_a_replay_is_a_full_run_and_runs_what_has_to(pair: Pair, root: Path) -> None:
+    check_pair(pair, root)
