@@ -17,6 +17,8 @@ import types
 import uuid
 from typing import Any
 
+from nbrewind.state.entities import MAIN
+
 _IMMUTABLE = (
     *(str, bytes, int, float, complex, bool, type(None), tuple, frozenset, range, slice),
     *(types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.ModuleType),
@@ -32,6 +34,13 @@ _IMMUTABLE_BASES = (
 )
 """Types with all that are derived from them."""
 
+_VALUES = (
+    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+    *(decimal.Decimal, fractions.Fraction, uuid.UUID),
+)
+"""Types whose subclasses in the notebook can be given attributes that change."""
+
+_VALUES_BY_ID = frozenset(map(id, _VALUES))
 _BY_ID = frozenset(map(id, _IMMUTABLE))
 _BASES_BY_ID = frozenset(map(id, _IMMUTABLE_BASES))
 
@@ -59,7 +68,14 @@ def is_mutable_type(kind: type) -> bool:
     if id(kind) in _BY_ID or kind.__name__ in _CALLABLES_BY_NAME:
         return False
     bases = set(map(id, kind.__mro__))  # hashes, and `issubclass`, would run code of metaclasses
+    if not bases.isdisjoint(_VALUES_BY_ID) and _may_have_attributes(kind):
+        return True
     return bases.isdisjoint(_BASES_BY_ID) and bases.isdisjoint(_immutable_of_libraries())
+
+
+def _may_have_attributes(kind: type) -> bool:
+    module = type.__getattribute__(kind, "__module__")
+    return module == MAIN and bool(type.__getattribute__(kind, "__dictoffset__"))
 
 
 def _immutable_of_libraries() -> set[int]:
