@@ -17,6 +17,8 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 _PATIENCE = 10
 """How often workers are looked at until they wait for work."""
+_ENDING = 5
+"""How often a process may still be there that is about to end."""
 _SIMILAR = 0.9
 """The part of the environment that a child has in common with its parent, at least."""
 _SERVICES = (b"resource_tracker", b"forkserver", b"semaphore_tracker")
@@ -60,13 +62,15 @@ class Children:
 
     def go_on(self) -> bool:
         """Whether a child of the run is still at work, be it one that has lost its parent."""
-        for _ in range(_PATIENCE):
+        for looked in range(_PATIENCE):
             busy, pools = self._at_work(), _pool_workers()
-            if not busy <= pools:
-                return True
             if not busy:
                 return False
-            time.sleep(0.01)  # a worker that has just been started
+            if looked >= _ENDING and not busy <= pools:
+                return True
+            # A worker that has just been started, or a process that has closed its output
+            # and is about to end.
+            time.sleep(0.01)
         return True
 
     def _at_work(self) -> set[int]:
