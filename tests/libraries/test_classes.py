@@ -19,9 +19,16 @@ from tests.libraries.report import markdown
 ROOT = Path(__file__).parent.parent.parent
 
 
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it is
+        return False
+
+
 def _parameters() -> Iterator[object]:
     for name, library in load_all().items():
-        missing = [m for m in library.requires if importlib.util.find_spec(m) is None]
+        missing = [m for m in library.requires if not _is_installed(m)]
         marks = [
             pytest.mark.shard_with(name),
             pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}"),
