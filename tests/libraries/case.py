@@ -29,6 +29,8 @@ class Case:
     """Why an equal object made in another process counts as another value; empty if it does not."""
     prepare: str = ""
     """Runs in a cell before: writes the files that `create` opens."""
+    requires: tuple[str, ...] = ()
+    """Modules it needs besides those of its library."""
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,11 @@ def _is_installed(module: str) -> bool:
 
 def _parameters() -> Iterator[object]:
     for name, library in load_all().items():
-        missing = [m for m in library.requires if not _is_installed(m)]
-        marks = [
-            pytest.mark.shard_with(name),
-            pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}"),
-        ]
-        if not library.fast:
-            marks.append(pytest.mark.long)
+        common = [pytest.mark.shard_with(name), *([] if library.fast else [pytest.mark.long])]
         for case in library.cases:
+            missing = [m for m in (*library.requires, *case.requires) if not _is_installed(m)]
+            skip = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+            marks = [*common, skip]
             yield pytest.param(name, library, case, id=f"{name}: {case.name}", marks=marks)
 
 

@@ -89,6 +89,7 @@ LIBRARY = Library(
             "import pyarrow\nx = pd.Series([1, None, 3], dtype='int64[pyarrow]')",
             "print(x)",
             "x[1] = 4",
+            requires=("pyarrow",),
         ),
         Case(
             "Series, sparse",
