@@ -182,6 +182,7 @@ LIBRARY = Library(
             "print(x.sheet_names)",
             recomputed="an open file",
             prepare="import openpyxl\npd.DataFrame({'a': [1]}).to_excel('b.xlsx')",
+            requires=("openpyxl",),
         ),
         Case("Grouper", "x = pd.Grouper(key='a', freq='D')", "print(x.key, x.freq)", "x.key = 'b'"),
     ),
