@@ -10,7 +10,6 @@ holds that cannot be stored is a place of its own, `%cnt:connection`, so that th
 from __future__ import annotations
 
 import importlib
-import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,11 +17,10 @@ from typing import Any
 from nbrewind.errors import NotRestorable
 from nbrewind.model.records import PLACE, is_place_name
 from nbrewind.state import module_state
+from nbrewind.state.code_state import ATOMS
 from nbrewind.state.import_watch import ImportWatch
 from nbrewind.state.logging_state import LoggingState
 from nbrewind.state.modules import LocalModules
-
-log = logging.getLogger(__name__)
 
 LOGGING = f"{PLACE}logging"
 """What a notebook set up of the standard library's `logging`."""
@@ -44,6 +42,8 @@ class Places:
         self._loaded: frozenset[str] = frozenset()
         self._left_out: dict[str, dict[str, int]] = {}
         """By place: the ids of values that cannot be stored, by their dotted names."""
+        self._originals: dict[str, module_state.Originals] = {}
+        """By module."""
         self.used: set[str] = set()
         """Places that code which ran could look at or change."""
         self.imported: Callable[[str], None] = lambda name: None
@@ -82,8 +82,7 @@ class Places:
         module, _, part = name[1:].partition(":")
         if part:
             return self._parts(PLACE + module)[part]
-        known = self._left_out.get(name, {})
-        return self._take(name, lambda key, value: known.get(key) != id(value))
+        return self._take(name, self._keeper(name))
 
     def parts(self, name: str) -> set[str]:
         """Names of the places that hold what a place cannot store."""
@@ -101,7 +100,7 @@ class Places:
             nonlocal found
             if known.get(key) == id(value):
                 return True
-            if type(value) not in module_state.ATOMS and has_problem(value):
+            if type(value) not in ATOMS and has_problem(value):
                 known[key] = id(value)
                 found = True
             return True
@@ -126,12 +125,9 @@ class Places:
             if name == LOGGING:
                 self._logging.put(value)
             elif not part:
-                known = self._left_out.get(name, {})
-                module_state.put(
-                    importlib.import_module(module),
-                    value,
-                    lambda key, value: known.get(key) != id(value),
-                )
+                loaded = importlib.import_module(module)
+                originals = self._originals.setdefault(module, {})
+                module_state.put(loaded, value, self._keeper(name), originals)
             elif self._parts(PLACE + module).get(part) is not value:
                 module_state.set_part(importlib.import_module(module), part, value)
                 self._left_out.setdefault(PLACE + module, {})[part] = id(value)
@@ -145,14 +141,20 @@ class Places:
             self._logging.put({})
         elif not part:
             sys.modules.pop(module, None)
+            self._originals.pop(module, None)
 
     def _take(self, name: str, keep: module_state.Keep) -> Any:
         if name != LOGGING:
-            return module_state.take(sys.modules[name[1:]], keep)
+            originals = self._originals.setdefault(name[1:], {})
+            return module_state.take(sys.modules[name[1:]], keep, originals)
         state = self._logging.take(keep)
         if state is None:
             raise KeyError(name)
         return state
+
+    def _keeper(self, name: str) -> module_state.Keep:
+        known = self._left_out.get(name, {})
+        return lambda key, value: known.get(key) != id(value)
 
     def _parts(self, name: str) -> dict[str, Any]:
         """What is left out of a place, by its dotted names."""

@@ -201,6 +201,43 @@ ROWS: dict[str, Row] = {
 }
 
 NOT_STORED: dict[str, Row] = {
+    "made again from a module as it was before a function of it was replaced": Row(
+        [
+            "import cnt",
+            "it = (x for x in [cnt.bump(), 2])",
+            "cnt.bump = lambda x=1: 7",
+            "k = cnt.bump()",
+            "print(list(it), cnt.bump(), k)",
+        ],
+        {3: "k = cnt.bump() + 1"},
+        [],
+        COUNTER,
+    ),
+    "made again from a module as it was before it was given attributes": Row(
+        [
+            "import lk",
+            "it = (x for x in [hasattr(lk.C, 'more'), hasattr(lk.C.f, 'more'), 2])",
+            "lk.C.more = 1; lk.C.f.more = 2",
+            "k = lk.C.more",
+            "print(list(it), lk.C.more, lk.C.f.more, k)",
+        ],
+        {3: "k = lk.C.more + 1"},
+        [],
+        CLASS,
+    ),
+    "made again from a module as it was before a function kept something": Row(
+        [
+            "import lk",
+            "it = (x for x in [lk.f(1), hasattr(lk.f, 'more')])",
+            "lk.f.more = 2",
+            "lk.f(2)",
+            "k = lk.f.more",
+            "print(list(it), lk.f(3), lk.f.more, k)",
+        ],
+        {4: "k = lk.f.more + 1"},
+        [],
+        KEEPS,
+    ),
     "a generator that a module holds": Row(
         ["import lk", "lk.go()", "k = 1", "print(lk.go(), k)"], {2: "k = 2"}, [], GENERATOR
     ),
