@@ -5,9 +5,11 @@ A shape is declared, not programmed: its cells, one edit, and which cells the ed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from nbrewind.testing.oracle import Run, compare
 
@@ -77,3 +79,25 @@ def check_restored(shape: Shape, root: Path) -> None:
     *cells, last = shape.cells
     run = shape.replay([*cells, "'looked at nothing'"], [*cells, last], root, {})
     assert run.executed == sorted({*shape.needs, *shape.always, len(cells)}), run.reports
+
+
+Test = Callable[[Shape, Path], None]
+
+
+def shape_tests(shapes: Sequence[Shape]) -> tuple[Test, Test, Test]:
+    """A table's tests: unchanged, edited, restored. A module binds each to a name of its own."""
+    table = pytest.mark.parametrize("shape", shapes, ids=[shape.name for shape in shapes])
+
+    @table
+    def unchanged(shape: Shape, root: Path) -> None:
+        check_unchanged(shape, root)
+
+    @table
+    def edited(shape: Shape, root: Path) -> None:
+        check_edited(shape, root)
+
+    @table
+    def restored(shape: Shape, root: Path) -> None:
+        check_restored(shape, root)
+
+    return unchanged, edited, restored

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from .code_shape import Shape, check_edited, check_restored, check_unchanged
+from .code_shape import Shape, shape_tests
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -235,19 +233,8 @@ other, me.flag
 ]
 """Code and names given as text."""
 
-IDS = [shape.name for shape in SHAPES]
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_unchanged_code_runs_nothing(shape: Shape, root: Path) -> None:
-    check_unchanged(shape, root)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_an_edit_runs_its_dependents_only(shape: Shape, root: Path) -> None:
-    check_edited(shape, root)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_restored_code_is_as_it_was(shape: Shape, root: Path) -> None:
-    check_restored(shape, root)
+(
+    test_unchanged_code_runs_nothing,
+    test_an_edit_runs_its_dependents_only,
+    test_restored_code_is_as_it_was,
+) = shape_tests(SHAPES)

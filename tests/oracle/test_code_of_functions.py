@@ -8,7 +8,7 @@ import pytest
 
 from nbrewind.testing.oracle import compare
 
-from .code_shape import Shape, check_edited, check_restored, check_unchanged
+from .code_shape import Shape, shape_tests
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -887,22 +887,11 @@ x, y, k
 ]
 """Functions and what may stand in them."""
 
-IDS = [shape.name for shape in SHAPES]
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_unchanged_code_runs_nothing(shape: Shape, root: Path) -> None:
-    check_unchanged(shape, root)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_an_edit_runs_its_dependents_only(shape: Shape, root: Path) -> None:
-    check_edited(shape, root)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_restored_code_is_as_it_was(shape: Shape, root: Path) -> None:
-    check_restored(shape, root)
+(
+    test_unchanged_code_runs_nothing,
+    test_an_edit_runs_its_dependents_only,
+    test_restored_code_is_as_it_was,
+) = shape_tests(SHAPES)
 
 
 def test_making_a_value_again_does_not_part_a_function_from_what_shares_its_default(

@@ -9,7 +9,7 @@ import pytest
 
 from nbrewind.testing.apart import compare_apart
 
-from .code_shape import Shape, check_edited, check_restored, check_unchanged
+from .code_shape import Shape, shape_tests
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -564,17 +564,11 @@ there, 1
 ]
 """Modules, packages, and how notebooks get at them."""
 
-IDS = [shape.name for shape in SHAPES]
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_unchanged_code_runs_nothing(shape: Shape, root: Path) -> None:
-    check_unchanged(shape, root)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_an_edit_runs_its_dependents_only(shape: Shape, root: Path) -> None:
-    check_edited(shape, root)
+(
+    test_unchanged_code_runs_nothing,
+    test_an_edit_runs_its_dependents_only,
+    test_restored_code_is_as_it_was,
+) = shape_tests(SHAPES)
 
 
 CELLS = ["try: import far\nexcept ImportError: far = None", "far.n if far else 'none'", "k = 1"]
@@ -598,8 +592,3 @@ def test_a_safe_path_hides_the_modules_beside_the_notebook(option: str, root: Pa
     # Flinc's notes; the kernel's folder is not on `sys.path` under -P.
     run = compare_apart(CELLS, CELLS, root, files={"far.py": "n = 1"}, options=[option])
     assert run.executed == []
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
-def test_restored_code_is_as_it_was(shape: Shape, root: Path) -> None:
-    check_restored(shape, root)
