@@ -214,9 +214,9 @@ def compare(
     folder = root / "notebook"
     folder.mkdir(exist_ok=True)
     try:
-        _write(folder, files)
+        write_files(folder, files)
         checked(before, "audit", store, folder, forked=forked)
-        _write(folder, edited_files)
+        write_files(folder, edited_files)
         replayed = checked(after, "replay", store, folder, planned=planned, forked=forked)
         checked(
             after, "replay", store, folder, planned=planned, what="second replay", forked=forked
@@ -300,9 +300,13 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _write(folder: Path, files: Mapping[str, str] | None) -> None:
+def write_files(folder: Path, files: Mapping[str, str | None] | None) -> None:
+    """Write files into a folder; one whose text is None is removed."""
     for name, text in (files or {}).items():
         path = folder / name
+        if text is None:
+            path.unlink()
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 

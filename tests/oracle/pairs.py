@@ -58,7 +58,19 @@ class Move:
         cells.insert(self.to, cells.pop(self.at))
 
 
-Edit = Swap | Insert | Delete | Move
+@dataclass(frozen=True)
+class Write:
+    """A cell is written anew."""
+
+    at: int
+    source: str
+
+    def apply(self, cells: Cells) -> None:
+        """Edit `cells`."""
+        cells[self.at] = self.source
+
+
+Edit = Swap | Insert | Delete | Move | Write
 
 
 @dataclass(frozen=True)

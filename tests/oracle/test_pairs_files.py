@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle.pairs_of_files import Pair, check_pair, inserted, removed, swapped, written
+from tests.oracle.pairs import Delete, Insert, Swap, Write
+from tests.oracle.pairs_of_files import Pair, check_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -62,7 +63,7 @@ print(tot)
 import os
 print(sorted(os.listdir('.')))
 """,
-        [written(1, "src = 'b.csv'")],
+        [Write(1, "src = 'b.csv'")],
         runs=[1, 2, 3, 4, 5],
         files={"a.csv": SCORES, "b.csv": SCORES + "4,dan,1\n"},
     ),
@@ -219,7 +220,7 @@ print(open('run.log').read())
 n = sum(1 for _ in open('run.log'))
 n
 """,
-        [written(4, "x = 3")],
+        [Write(4, "x = 3")],
         runs=[4, 5, 6, 7],
     ),
     Pair(
@@ -240,7 +241,7 @@ print(open('run.log').read().split())
 --
 print('k')
 """,
-        [inserted(3, "with open('run.log', 'a') as f: f.write('extra\\n')")],
+        [Insert(3, "with open('run.log', 'a') as f: f.write('extra\\n')")],
         runs=[3, 4, 5, 6],
     ),
     Pair(
@@ -260,7 +261,7 @@ lines
 --
 print(len('abc'))
 """,
-        [removed(2)],
+        [Delete(2)],
         runs=[2, 3, 4],
     ),
     Pair(
@@ -321,7 +322,7 @@ print(first, second)
 --
 len(first)
 """,
-        [swapped(4, "'two'", "'three'")],
+        [Swap(4, "'two'", "'three'")],
         runs=[4, 5, 6],
     ),
     Pair(
@@ -343,7 +344,7 @@ print(first, second)
 --
 len(second)
 """,
-        [swapped(2, "'one'", "'uno'")],
+        [Swap(2, "'one'", "'uno'")],
         runs=[2, 3, 6],
     ),
     Pair(
@@ -363,7 +364,7 @@ print(m2, model)
 --
 m2 is model
 """,
-        [swapped(1, "'b': 0", "'b': 1")],
+        [Swap(1, "'b': 0", "'b': 1")],
         runs=[1, 2, 3, 4, 5, 6],
     ),
     Pair(
@@ -385,7 +386,7 @@ with h5py.File('d.h5') as f: s = int(f['x'][:].sum())
 --
 print(s)
 """,
-        [swapped(2, "np.ones(2)", "np.ones(3)")],
+        [Swap(2, "np.ones(2)", "np.ones(3)")],
         runs=[2, 3, 5],
         needs=("h5py", "numpy"),
     ),
@@ -406,7 +407,7 @@ print(zipfile.ZipFile('z.zip').read('a.txt'))
 --
 x = 1
 """,
-        [swapped(2, "'hello'", "'hallo'")],
+        [Swap(2, "'hello'", "'hallo'")],
         runs=[2, 3, 5],
     ),
     Pair(
@@ -428,7 +429,7 @@ open('t.gz', 'wb').write(z);
 --
 print(gzip.open('t.gz', 'rt', encoding='utf-8').read())
 """,
-        [swapped(1, "* 2", "* 3")],
+        [Swap(1, "* 2", "* 3")],
         runs=[1, 2, 3, 4, 5, 6, 7],
     ),
     Pair(
@@ -450,7 +451,7 @@ print(len(b))
 --
 print('x')
 """,
-        [swapped(2, "'abc'", "'abcd'")],
+        [Swap(2, "'abc'", "'abcd'")],
         runs=[2, 3, 4, 5],
     ),
     Pair(
@@ -474,7 +475,7 @@ x = 3
 --
 open('work/f.txt').read()
 """,
-        [swapped(3, "'in work'", "'at work'")],
+        [Swap(3, "'in work'", "'at work'")],
         runs=[3, 8],
     ),
     Pair(
@@ -497,7 +498,7 @@ print(sorted(os.listdir('.')))
 --
 k = 1
 """,
-        [written(2, "os.chdir('b')")],
+        [Write(2, "os.chdir('b')")],
         runs=[2, 3, 4, 5],
     ),
     Pair(
@@ -516,7 +517,7 @@ w = v + 1
 --
 print(w, Path.cwd().name != 'd')
 """,
-        [swapped(1, "'5'", "'6'")],
+        [Swap(1, "'5'", "'6'")],
         runs=[1, 2, 3, 4, 5],
     ),
     Pair(
@@ -538,7 +539,7 @@ print(y)
 --
 k = 0
 """,
-        [swapped(0, "x + 1", "x + 2")],
+        [Swap(0, "x + 1", "x + 2")],
         runs=[0, 1, 3, 4, 5, 6],
     ),
     Pair(
@@ -664,7 +665,7 @@ print(len(body))
 --
 k = 2
 """,
-        [swapped(1, "6 * 7", "6 * 8")],
+        [Swap(1, "6 * 7", "6 * 8")],
         runs=[1, 2, 3, 4, 5],
     ),
     Pair(
@@ -683,7 +684,7 @@ res
 x = 5
 print(x)
 """,
-        [swapped(1, "'b\\na\\n'", "'c\\na\\n'")],
+        [Swap(1, "'b\\na\\n'", "'c\\na\\n'")],
         runs=[1, 2, 3, 4],
     ),
     Pair(
@@ -773,7 +774,7 @@ with open(f'ck/{last}') as f: st = json.load(f)
 --
 st
 """,
-        [written(3, "train(4)")],
+        [Write(3, "train(4)")],
         runs=[3, 4, 5, 6, 7],
     ),
     Pair(
@@ -799,7 +800,7 @@ print(d == e)
 --
 print('x')
 """,
-        [swapped(2, "'payload'", "'other'")],
+        [Swap(2, "'payload'", "'other'")],
         runs=[2, 3, 5],
     ),
     Pair(
@@ -860,7 +861,7 @@ print(np.fromfile('b.bin', dtype='i4').sum())
 --
 s = 's'
 """,
-        [swapped(4, "9", "7")],
+        [Swap(4, "9", "7")],
         runs=[4, 5],
         needs=("numpy",),
     ),
@@ -888,6 +889,6 @@ print(root)
 ]
 
 
-@pytest.mark.parametrize("pair", [pair.parameter() for pair in PAIRS])
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_replay_is_a_full_run_and_runs_what_has_to(pair: Pair, root: Path) -> None:
     check_pair(pair, root)

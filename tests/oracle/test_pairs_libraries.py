@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle.pairs_of_files import Pair, check_pair, inserted, removed, swapped, written
+from tests.oracle.pairs import Delete, Insert, Swap, Write
+from tests.oracle.pairs_of_files import Pair, check_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -45,7 +46,7 @@ monthly
 --
 print('regions:', len(by_region))
 """,
-        [written(4, "threshold = 20")],
+        [Write(4, "threshold = 20")],
         runs=[4, 5],
         files={"sales.csv": SALES},
         needs=("numpy", "pandas"),
@@ -71,7 +72,7 @@ top
 --
 df.describe()
 """,
-        [written(2, "df['total'] = df.qty * df.price * 1.2")],
+        [Write(2, "df['total'] = df.qty * df.price * 1.2")],
         runs=[2, 3, 4, 5, 6, 7],
         files={"sales.csv": SALES},
         needs=("pandas",),
@@ -93,7 +94,7 @@ df['a'].sum()
 --
 df.to_dict('records')
 """,
-        [removed(2)],
+        [Delete(2)],
         runs=[2, 3, 4, 5],
         needs=("pandas",),
     ),
@@ -113,7 +114,7 @@ df.y.tail(2)
 --
 print(df.y.max())
 """,
-        [swapped(2, "4", "6")],
+        [Swap(2, "4", "6")],
         runs=[2],
         needs=("pandas",),
     ),
@@ -138,7 +139,7 @@ shares
 --
 print(raw.shape)
 """,
-        [written(2, "FILL = 1")],
+        [Write(2, "FILL = 1")],
         runs=[2, 3, 4, 6],
         needs=("pandas",),
     ),
@@ -160,7 +161,7 @@ print(df.a.tolist())
 b = col * 2
 b
 """,
-        [swapped(3, "100", "200")],
+        [Swap(3, "100", "200")],
         runs=[3, 5],
         needs=("pandas",),
     ),
@@ -181,7 +182,7 @@ lens = cleaned.str.len()
 --
 print(lens.sum())
 """,
-        [written(1, "def clean(s):\n    # strips and lowers\n    return s.strip().lower()  # ok")],
+        [Write(1, "def clean(s):\n    # strips and lowers\n    return s.strip().lower()  # ok")],
         runs=[],
         needs=("pandas",),
     ),
@@ -202,7 +203,7 @@ lens = cleaned.str.len()
 --
 print(lens.sum())
 """,
-        [written(1, "def clean(s):\n    return s.lower().strip()")],
+        [Write(1, "def clean(s):\n    return s.lower().strip()")],
         runs=[1, 3],
         needs=("pandas",),
     ),
@@ -225,7 +226,7 @@ df['size'].cat.codes.tolist()
 --
 df.n.sum()
 """,
-        [written(2, "order = ['l','m','s']")],
+        [Write(2, "order = ['l','m','s']")],
         runs=[2, 3, 4, 5, 6, 7],
         needs=("pandas",),
     ),
@@ -249,7 +250,7 @@ daily
 --
 s.sum()
 """,
-        [swapped(3, "Europe/Zurich", "America/New_York")],
+        [Swap(3, "Europe/Zurich", "America/New_York")],
         runs=[3, 4, 5],
         needs=("pandas",),
     ),
@@ -273,7 +274,7 @@ out.v.sum()
 --
 df.v.sum()
 """,
-        [swapped(2, "99", "98")],
+        [Swap(2, "99", "98")],
         runs=[2, 4, 5, 6],
         needs=("pandas",),
     ),
@@ -298,7 +299,7 @@ a
 --
 row.base is not None, row.tolist()
 """,
-        [swapped(3, "-1", "-2")],
+        [Swap(3, "-1", "-2")],
         runs=[3, 4, 5, 6],
         needs=("numpy",),
     ),
@@ -320,7 +321,7 @@ print(y.round(3))
 z = rng.integers(10)
 z
 """,
-        [swapped(2, "5", "6")],
+        [Swap(2, "5", "6")],
         runs=[2, 3, 4, 5, 6],
         needs=("numpy",),
     ),
@@ -342,7 +343,7 @@ print(b.round(3))
 c = a.sum()
 print(round(c, 3))
 """,
-        [inserted(3, "tmp = np.random.rand()")],
+        [Insert(3, "tmp = np.random.rand()")],
         runs=[3, 4, 6],
         needs=("numpy",),
     ),
@@ -367,7 +368,7 @@ hist
 --
 edges
 """,
-        [swapped(4, "2", "3")],
+        [Swap(4, "2", "3")],
         runs=[4, 5, 6, 7],
         needs=("numpy",),
     ),
@@ -397,7 +398,7 @@ pipe[-1].coef_.round(3)
 --
 print(Xtr.shape)
 """,
-        [written(3, "C = 0.1")],
+        [Write(3, "C = 0.1")],
         runs=[3, 4, 5, 6, 7],
         needs=("numpy", "sklearn"),
     ),
@@ -421,7 +422,7 @@ lr.predict([[100.]]).round(2)
 --
 x.mean()
 """,
-        [swapped(2, "3 *", "4 *")],
+        [Swap(2, "3 *", "4 *")],
         runs=[2, 4, 5, 6],
         needs=("numpy", "sklearn"),
     ),
@@ -447,7 +448,7 @@ X.shape
 --
 print(km)
 """,
-        [swapped(3, "max_iter=50", "n_clusters=3")],
+        [Swap(3, "max_iter=50", "n_clusters=3")],
         runs=[3, 4, 5, 6, 8],
         needs=("numpy", "sklearn"),
     ),
@@ -472,7 +473,7 @@ print(len(docs))
 --
 cv.transform(['red red'] ).toarray()
 """,
-        [written(2, "cv = CountVectorizer(ngram_range=(1, 2))")],
+        [Write(2, "cv = CountVectorizer(ngram_range=(1, 2))")],
         runs=[2, 3, 4, 5, 6, 8],
         needs=("sklearn",),
     ),
@@ -497,7 +498,7 @@ A.tocsr().sum()
 --
 stats.norm(0, 1).cdf(1.96).round(4)
 """,
-        [swapped(1, "a=1", "a=2")],
+        [Swap(1, "a=1", "a=2")],
         runs=[1, 2, 3],
         needs=("numpy", "scipy"),
     ),
@@ -519,7 +520,7 @@ print(d(1.).round(3))
 --
 print(x.sum())
 """,
-        [swapped(3, "2.5", "3.5")],
+        [Swap(3, "2.5", "3.5")],
         runs=[3],
         needs=("numpy", "scipy"),
     ),
@@ -540,7 +541,7 @@ df.columns
 --
 print(df.select(expr * 2).item())
 """,
-        [written(1, "expr = pl.col('v').max()")],
+        [Write(1, "expr = pl.col('v').max()")],
         runs=[1, 3, 6],
         needs=("polars",),
     ),
@@ -563,7 +564,7 @@ print(pc.sum(t2['b']))
 --
 f.to_pylist()
 """,
-        [swapped(2, "'x'", "'y'")],
+        [Swap(2, "'x'", "'y'")],
         runs=[2, 3, 7],
         needs=("pyarrow",),
     ),
@@ -593,7 +594,7 @@ model.load_state_dict(sd)
 --
 print(round(model[0].bias.sum().item(), 3))
 """,
-        [swapped(6, "1.0", "2.0")],
+        [Swap(6, "1.0", "2.0")],
         runs=[6, 7, 8],
         needs=("torch",),
     ),
@@ -625,7 +626,7 @@ print(n)
 --
 x.mean()
 """,
-        [swapped(1, "torch.relu", "torch.tanh")],
+        [Swap(1, "torch.relu", "torch.tanh")],
         runs=[1, 2, 4, 5, 6],
         needs=("numpy", "torch"),
     ),
@@ -651,7 +652,7 @@ print(len(ds))
 --
 first == second
 """,
-        [swapped(3, "batch_size=2", "batch_size=3")],
+        [Swap(3, "batch_size=2", "batch_size=3")],
         runs=[3, 4, 5, 7],
         needs=("torch",),
     ),
@@ -672,7 +673,7 @@ n = len(root)
 --
 print(n)
 """,
-        [swapped(2, "'2'", "'3'")],
+        [Swap(2, "'2'", "'3'")],
         runs=[1, 2, 3, 4, 5],
         needs=("lxml",),
     ),
@@ -695,7 +696,7 @@ print(soup)
 --
 len(html)
 """,
-        [swapped(4, "'A'", "'Z'")],
+        [Swap(4, "'A'", "'Z'")],
         runs=[2, 3, 4, 5, 6],
         needs=("bs4",),
     ),
@@ -726,7 +727,7 @@ r.data[0] = 8
 --
 print(r2.mean())
 """,
-        [swapped(7, "8", "12")],
+        [Swap(7, "8", "12")],
         runs=[7, 8],
         needs=("numpy", "pandas"),
     ),
@@ -749,7 +750,7 @@ utc
 --
 start.strftime('%A')
 """,
-        [written(2, "step = timedelta(hours=24)")],
+        [Write(2, "step = timedelta(hours=24)")],
         runs=[2],
     ),
     Pair(
@@ -771,7 +772,7 @@ double([1, 2])
 --
 print(tot)
 """,
-        [swapped(4, "2)", "3)")],
+        [Swap(4, "2)", "3)")],
         runs=[4, 5],
         needs=("numpy",),
     ),
@@ -798,7 +799,7 @@ scalers['mm'].partial_fit([[9.]])
 --
 print(scalers['mm'].data_max_)
 """,
-        [swapped(7, "9.", "11.")],
+        [Swap(7, "9.", "11.")],
         runs=[7, 8],
         needs=("numpy", "sklearn"),
     ),
@@ -819,7 +820,7 @@ s.iloc[0].a
 --
 print('ok')
 """,
-        [written(2, "asc = False")],
+        [Write(2, "asc = False")],
         runs=[2, 3, 4, 5],
         needs=("pandas",),
     ),
@@ -843,7 +844,7 @@ k = 3
 --
 print(g(k))
 """,
-        [written(6, "k = 4")],
+        [Write(6, "k = 4")],
         runs=[6, 7],
         needs=("sympy",),
     ),
@@ -869,7 +870,7 @@ len(t.hist)
 --
 np.array(t.hist).shape
 """,
-        [inserted(5, "t.step([5, 6])")],
+        [Insert(5, "t.step([5, 6])")],
         runs=[5, 6, 7, 8],
         needs=("numpy",),
     ),
@@ -885,7 +886,7 @@ px = np.asarray(Image.open('a.png')).tolist()
 --
 print(px)
 """,
-        [inserted(3, "sum(map(sum, px))")],
+        [Insert(3, "sum(map(sum, px))")],
         runs=[3],
         needs=("PIL", "numpy"),
     ),
@@ -904,13 +905,13 @@ print(v)
 --
 del eng, c
 """,
-        [written(2, "n = 2")],
+        [Write(2, "n = 2")],
         runs=[2, 3, 4],
         needs=("sqlalchemy",),
     ),
 ]
 
 
-@pytest.mark.parametrize("pair", [pair.parameter() for pair in PAIRS])
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_replay_is_a_full_run_and_runs_what_has_to(pair: Pair, root: Path) -> None:
     check_pair(pair, root)
