@@ -34,21 +34,6 @@ ORIGINALS = {name: getattr(posix, name) for name in existence.REPLACED}
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
-def tracker(root: Path) -> Iterator[FileTracker]:
-    tracker = FileTracker(root, [root / ".nbrewind"])
-    yield tracker
-    tracker.end()
-
-
-@pytest.fixture
 def observe(tracker: FileTracker) -> Observe:
     def run(cell: Cell) -> dict[str, tuple[str | None, str | None]]:
         tracker.begin()

@@ -11,35 +11,17 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nbrewind.errors import NotRestorable
-from nbrewind.model.records import FileAccess
 from nbrewind.model.versions import ABSENT, PRESENT, content_version
-from nbrewind.state import audit, digest_cache, digests
-from nbrewind.state.digests import contents, current_version, digest_file, listing_version
+from nbrewind.state import audit
+from nbrewind.state.digests import current_version, digest_file, listing_version
 from nbrewind.state.files import FileReport, FileTracker
-from nbrewind.state.put_back import put_back
 
 Observe = Callable[[Callable[[], object]], FileReport]
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
-def tracker(root: Path) -> Iterator[FileTracker]:
-    tracker = FileTracker(root, [root / ".nbrewind"])
-    yield tracker
-    tracker.end()
 
 
 @pytest.fixture
@@ -479,138 +461,6 @@ def test_writing_outside_the_folder_raises_a_flag_even_through_a_link(
     assert set(by_path(report)) == {"data/y"}
     assert report.flags == {"external-write"}
     assert observe(lambda: (outside / "x").read_text()).flags == set()
-
-
-# Digests
-
-
-def test_file_versions_equal_the_versions_of_their_bytes(tmp_path: Path) -> None:
-    for size in (0, 1, 1 << 20, (8 << 20) + 3):
-        path = tmp_path / str(size)
-        data = os.urandom(size)
-        path.write_bytes(data)
-        assert digest_file(str(path)) == content_version(data)
-        assert contents(str(path), size) == data
-    assert contents(str(path), 10) is None
-    assert digest_file(str(tmp_path / "none")) == ABSENT
-
-
-def test_a_change_that_keeps_size_and_recent_mtime_is_seen(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_text("a")
-    first = os.stat(path)
-    assert digest_file(str(path)) == version("a")
-    path.write_text("b")
-    os.utime(path, ns=(first.st_atime_ns, first.st_mtime_ns))
-    assert digest_file(str(path)) == version("b")
-
-
-@pytest.fixture
-def digested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Files that were read to digest them; none counts as too new to be remembered."""
-    read: list[str] = []
-    whole = digests._digest
-
-    def counted(path: str, size: int) -> str:
-        read.append(os.path.basename(path))
-        return whole(path, size)
-
-    monkeypatch.setattr(digests, "_digest", counted)
-    monkeypatch.setattr(digests, "_RACY_NS", -1)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return read
-
-
-def test_an_unchanged_file_is_digested_once(tmp_path: Path, digested: list[str]) -> None:
-    path = tmp_path / "x"
-    path.write_text("a")
-    assert digest_file(str(path)) == digest_file(str(path)) == version("a")
-    assert digested == ["x"]
-    before = os.stat(path)
-    path.write_text("b")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as `rsync --times --inplace`
-    assert digest_file(str(path)) == version("b")
-
-
-def test_a_file_of_ten_gigabytes_is_digested_once_in_all_sessions(
-    tmp_path: Path, digested: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "huge"
-    with path.open("wb") as file:
-        file.truncate(10 << 30)
-    monkeypatch.setattr(digests, "_digest", lambda path, size: digested.append("huge") or "v1")
-    for _ in range(2):
-        assert digest_file(str(path)) == "v1"
-        digests._cache.clear()
-        monkeypatch.setattr(digest_cache, "_known", None)  # as in another process
-    assert digested == ["huge"]
-    digest_cache.place().write_text("nonsense\n1 2 3\n\0")
-    assert digest_file(str(path)) == "v1"
-    assert digested == ["huge", "huge"]
-
-
-def test_a_pipe_is_never_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert digest_file(str(tmp_path / "pipe")) == PRESENT
-    assert contents(str(tmp_path / "pipe"), 10) is None
-
-
-# Putting back
-
-
-def test_put_back_writes_removes_and_makes_folders(root: Path) -> None:
-    put_back(root, FileAccess("a/b", write=version("1"), mode=0o750), b"1")
-    assert (root / "a/b").read_text() == "1"
-    assert (root / "a/b").stat().st_mode & 0o777 == 0o750
-    assert os.listdir(root / "a") == ["b"]
-    put_back(root, FileAccess("a/b", write=ABSENT))
-    put_back(root, FileAccess("a", write=ABSENT, directory=True))
-    assert not (root / "a").exists()
-    put_back(root, FileAccess("n/m", write=PRESENT, directory=True))
-    assert (root / "n/m").is_dir()
-    put_back(root, FileAccess("only-read", read=version("1")))
-    assert not (root / "only-read").exists()
-
-
-@pytest.mark.parametrize("path", ["../x", "/tmp/nbrewind-x", "link/x", "a/../../x", "out", ".."])
-def test_put_back_never_leaves_the_folder(root: Path, tmp_path: Path, path: str) -> None:
-    (tmp_path / "outside").write_text("safe")
-    (root / "link").symlink_to(tmp_path)
-    (root / "out").symlink_to(tmp_path / "outside")
-    with pytest.raises(NotRestorable):
-        put_back(root, FileAccess(path, write=version("1")), b"1")
-    assert (tmp_path / "outside").read_text() == "safe"
-    assert not (tmp_path / "x").exists()
-
-
-def test_put_back_makes_links_that_lead_inside_only(root: Path, tmp_path: Path) -> None:
-    (root / "a").write_text("1")
-    put_back(root, FileAccess("d/l", write=version("1"), link="../a"))
-    assert (root / "d/l").readlink() == Path("../a")
-    put_back(root, FileAccess("d/l", write=version("1"), link="../a"))
-    for text in ("../../x", str(tmp_path)):
-        with pytest.raises(NotRestorable):
-            put_back(root, FileAccess("d/m", write=version("1"), link=text))
-        assert not os.path.lexists(root / "d/m")
-
-
-def test_put_back_removes_a_link_and_not_what_it_names(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "outside").write_text("safe")
-    (root / "out").symlink_to(tmp_path / "outside")
-    put_back(root, FileAccess("out", write=ABSENT))
-    assert not os.path.lexists(root / "out")
-    assert (tmp_path / "outside").read_text() == "safe"
-
-
-def test_put_back_reports_what_stands_in_its_way(root: Path) -> None:
-    (root / "d").mkdir()
-    (root / "d/x").write_text("1")
-    with pytest.raises(NotRestorable):
-        put_back(root, FileAccess("d", write=version("1")), b"1")
-    with pytest.raises(NotRestorable):
-        put_back(root, FileAccess("d", write=ABSENT, directory=True))
-    with pytest.raises(NotRestorable):
-        put_back(root, FileAccess("e", write=version("1")))
 
 
 def test_a_fault_while_following_is_never_taken_for_nothing(

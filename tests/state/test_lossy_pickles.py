@@ -55,7 +55,7 @@ def test_a_class_of_a_library_that_loads_as_something_else_is_made_again(
         "x.more.append(y)",
         "print(x.more)",
     ]
-    compare(cells, [made, hold, "y = 2", *cells[3:]], tmp_path)
+    compare(cells, [made, hold, "y = 2", *cells[3:]], tmp_path, forked=True)
 
 
 def test_attributes_that_a_pickle_contains_under_other_names_are_not_taken_as_lost(
