@@ -41,8 +41,8 @@ _CONTENT = frozenset(
 _FOLDER = frozenset({"isdir", "is_dir"})
 _FOLDER_SEEKERS = frozenset({("polars", "normalize_filepath")})
 """Functions of libraries that refuse a folder and take no interest in a file."""
-_ABOUT_TO_WRITE = frozenset({("PIL", "save"), ("tables", "check_file_access")})
-"""Functions of libraries that check a file they are about to write, or to read in C code."""
+_ABOUT_TO_WRITE = frozenset({("PIL", "save")})
+"""Functions of libraries that check a file they are about to write."""
 _ANNOUNCED = frozenset({"makedirs", "renames", "mkdir", "touch", "rename", "replace", "unlink"})
 """Functions that check on the way to something that has an event of its own."""
 

@@ -1,8 +1,7 @@
 """Objects by their attributes, where their library's own pickling rebuilds them from a summary.
 
-plotly pickles a figure as the dictionary it would show:
-parts that a name is bound to are parts no more, and defaults are filled in anew, in
-another order.
+plotly pickles a figure as the dictionary it would show: parts that a name is bound to are
+parts no more, and defaults are filled in anew, in another order.
 """
 
 from __future__ import annotations
