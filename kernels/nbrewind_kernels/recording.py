@@ -17,8 +17,9 @@ from typing import Any
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import FormerGroup, Group, Uses, Variable, is_place_name
 from nbrewind.model.versions import lineage_version
-from nbrewind.state.capture import ATOMS, Dump, Examination
+from nbrewind.state.capture import Dump, Examination
 from nbrewind.state.entities import is_entity_name
+from nbrewind.state.mutability import ATOMS
 from nbrewind.state.sharing import Sharing
 from nbrewind_analysis.table import VersionTable
 from nbrewind_kernels.live import LiveNamespace

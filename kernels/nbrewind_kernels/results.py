@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbrewind.model.records import ExecutionRecord, Result
 from nbrewind.model.versions import content_version, lineage_version
-from nbrewind.state.capture import ATOMS
+from nbrewind.state.mutability import ATOMS
 from nbrewind_analysis.book import Entry
 from nbrewind_kernels.ports import CellOutcome, Shell
 from nbrewind_kernels.recording import Changes

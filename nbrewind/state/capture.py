@@ -28,7 +28,7 @@ from nbrewind.state.definitions import class_state
 from nbrewind.state.finalisers import CALLBACK, called_at_end
 from nbrewind.state.hidden import hidden_parts
 from nbrewind.state.marks import class_marks, state_mark
-from nbrewind.state.mutability import is_mutable_type
+from nbrewind.state.mutability import ATOMS, is_mutable_type
 from nbrewind.state.nans import may_hold_nan
 from nbrewind.state.pickling import Scope, StatePickler, merge_uses
 from nbrewind.state.recursion import bounded_recursion
@@ -42,8 +42,6 @@ from nbrewind.state.shared_objects import without_shared_lists
 from nbrewind.state.walk import walk
 from nbrewind.store.leaves import LeafHasher, LeafKeys, blob_digest
 
-ATOMS = (int, float, bool, type(None), complex, str, bytes)
-"""Exact types whose values hold nothing else."""
 _ATOM_IDS = frozenset(map(id, ATOMS))
 
 

@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbrewind.state.entities import MAIN
-
-ATOMS = (int, float, bool, str, bytes, complex, type(None))
-"""Exact types whose values hold nothing else, and can always be stored."""
+from nbrewind.state.mutability import ATOMS
 
 Kept = dict[str, Any]
 """`attributes`, `__defaults__`, `__kwdefaults__` and `closure` of a function; `attributes` of a
@@ -106,7 +104,7 @@ def _of_class(cls: type, seen: set[int]) -> Kept:
     found = {
         key: value
         for key, value in list(_class_space(cls).items())
-        if not _is_dunder(key) and key not in _PRIVATE and not _is_code_of(cls, value)
+        if not is_dunder(key) and key not in _PRIVATE and not _is_code_of(cls, value)
     }
     return _with_inner({"attributes": found} if found else {}, cls, seen)
 
@@ -172,5 +170,6 @@ def _is_code_of(cls: type, value: Any) -> bool:
     return hasattr(type(inner), "__get__")
 
 
-def _is_dunder(name: str) -> bool:
+def is_dunder(name: str) -> bool:
+    """Whether a name is Python's own."""
     return name.startswith("__") and name.endswith("__")

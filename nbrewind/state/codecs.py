@@ -92,8 +92,10 @@ _WITH_SUBCLASSES: dict[str, str] = {
     "plotly.basedatatypes.BaseFigure": "nbrewind.state.plain_state:reduce_attributes",
     "plotly.basedatatypes.BasePlotlyType": "nbrewind.state.plain_state:reduce_attributes",
     "networkx.classes.graph.Graph": "nbrewind.state.library_objects:reduce_graph",
+    "numba.core.dispatcher.Dispatcher": "nbrewind.state.jitted:reduce_jitted",
     "pint.facets.plain.quantity.PlainQuantity": _OF_REGISTRY,
     "pint.facets.plain.unit.PlainUnit": _OF_REGISTRY,
+    "sklearn.utils._bunch.Bunch": "nbrewind.state.library_objects:reduce_bunch",
     "torch.optim.optimizer.Optimizer": "nbrewind.state.optimizers:reduce_optimizer",
     "nbrewind.state.existence.StandIn": "nbrewind.state.existence:reduce_stand_in",
 }

@@ -49,3 +49,14 @@ def reduce_of_registry(pickler: StatePickler, quantity: Any) -> Any:
 def reduce_struct(pickler: StatePickler, struct: Any) -> Any:
     """Reduce a compiled format of module `struct`."""
     return type(struct), (struct.format,)
+
+
+def reduce_bunch(pickler: StatePickler, bunch: Any) -> Any:
+    """Reduce a table of scikit-learn, whose class ignores the attributes it is given back."""
+    function, args, state, *items = bunch.__reduce_ex__(5)
+    return function, args, state, *items, *[None] * (2 - len(items)), set_attributes_of
+
+
+def set_attributes_of(bunch: Any, attributes: dict[str, Any]) -> None:
+    """Give an object its attributes back without asking its class."""
+    bunch.__dict__.update(attributes)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nbrewind.state.code_state import Kept, attributes, kept_by, put_into
+from nbrewind.state.code_state import Kept, attributes, is_dunder, kept_by, put_into
 from nbrewind.state.entities import MAIN
 
 State = dict[str, dict[str, Any]]
@@ -37,7 +37,7 @@ def take(module: types.ModuleType, keep: Keep, originals: Originals) -> State:
     name = module.__name__
     state: State = {part: {} for part in ("data", "bound", "own", "kept", "others")}
     for key, value in list(vars(module).items()):
-        if _is_dunder(key) or issubclass(type(value), types.ModuleType):
+        if is_dunder(key) or issubclass(type(value), types.ModuleType):
             continue
         if _is_own(value, key, name):
             originals[key] = value
@@ -135,7 +135,3 @@ def _code_of(value: Any) -> Any | None:
         return value
     wrapped = attributes(value).get("__wrapped__")
     return wrapped if isinstance(wrapped, types.FunctionType) else None
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")

@@ -19,8 +19,11 @@ from typing import Any
 
 from nbrewind.state.entities import MAIN
 
+ATOMS = (int, float, bool, type(None), complex, str, bytes)
+"""Exact types whose values hold nothing else, and can always be stored."""
+
 _IMMUTABLE = (
-    *(str, bytes, int, float, complex, bool, type(None), tuple, frozenset, range, slice),
+    *(*ATOMS, tuple, frozenset, range, slice),
     *(types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.ModuleType),
     types.MappingProxyType,
 )

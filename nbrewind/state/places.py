@@ -17,10 +17,10 @@ from typing import Any
 from nbrewind.errors import NotRestorable
 from nbrewind.model.records import PLACE, is_place_name
 from nbrewind.state import module_state
-from nbrewind.state.code_state import ATOMS
 from nbrewind.state.import_watch import ImportWatch
 from nbrewind.state.logging_state import LoggingState
 from nbrewind.state.modules import LocalModules
+from nbrewind.state.mutability import ATOMS
 
 LOGGING = f"{PLACE}logging"
 """What a notebook set up of the standard library's `logging`."""

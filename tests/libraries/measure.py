@@ -27,6 +27,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from nbrewind.model.records import ExecutionRecord
 from nbrewind.state.capture import Examination
 from nbrewind.testing.memory_store import MemoryStore
 from nbrewind.testing.oracle import Run, Session, shown
@@ -134,7 +137,7 @@ class _Part:
         _compare(finding, run, plain, "audited")
         if len(run.reports) == len(cells):
             finding.steady = not run.reports[_READ].writes
-            finding.detected = bool(case.modify) and "x" in run.reports[_MODIFIED].writes
+            finding.detected = bool(case.modify) and _writes(run, store)
         state = (store.objects, store.committed, plain.outputs)
         (place / "store").write_bytes(pickle.dumps(state))
         return finding
@@ -158,7 +161,7 @@ class _Part:
             finding.problem = finding.problem or "it does not load"
         if finding.stored and len(run.reports) == len(notebooks.edited):
             finding.steady &= not run.reports[_READ].writes
-            finding.detected &= bool(case.modify) and "x" in run.reports[_MODIFIED].writes
+            finding.detected &= bool(case.modify) and _writes(run, store)
         elif run.reports and not finding.problem:
             finding.problem = ", ".join(map(str, run.reports[_MADE].reasons))
         store = MemoryStore()
@@ -235,6 +238,15 @@ class _Part:
             finding.faults.append("`read` prints nothing")
         elif case.modify and shown(plain.outputs[_READ]) == shown(plain.outputs[_READ + 2]):
             finding.faults.append("`read` does not show what `modify` does")
+
+
+def _writes(run: Run, store: MemoryStore) -> bool:
+    """Whether the cell that modifies `x` is recorded with a change.
+
+    It may be that of what `x` refers to, or of what a library keeps for it.
+    """
+    oid = bytes.fromhex(run.reports[_MODIFIED].record or "")
+    return bool(msgspec.msgpack.decode(store.get(oid), type=ExecutionRecord).writes.written)
 
 
 def _note_remaking(session: Session, remade: list[str]) -> None:

@@ -13,6 +13,52 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 PAIRS = [
     Pair(
+        "numba takes in the value of a global when it compiles",
+        """
+import numba
+--
+k = 3
+--
+@numba.njit
+def scale(v): return v * k
+--
+k = 4
+--
+print(scale(2))
+--
+k = 7
+--
+print(scale(2))
+--
+del scale
+""",
+        [Write(3, "k = 5")],
+        runs=[3, 4, 6],
+        needs=("numba",),
+    ),
+    Pair(
+        "numba compiled before the global changed",
+        """
+import numba
+--
+k = 3
+--
+@numba.njit
+def scale(v): return v * k
+--
+print(scale(2))
+--
+k = 4
+--
+print(scale(2))
+--
+del scale
+""",
+        [Write(5, "print(scale(3))")],
+        runs=[5],
+        needs=("numba",),
+    ),
+    Pair(
         "sklearn pipeline C",
         """
 import numpy as np

@@ -14,7 +14,6 @@ LIBRARY = Library(
             "x = nltk.FreqDist('aabc')",
             "print(x.most_common(1), x.N())",
             "x['z'] += 1",
-            fills="it keeps the number of samples",
         ),
         Case(
             "ConditionalFreqDist",

@@ -13,18 +13,23 @@ LIBRARY = Library(
             "jitted function",
             "@numba.njit\ndef x(v): return v + 1",
             "print(x(2))",
-            varies="it has a random identifier",
         ),
         Case(
             "jitted function, a global",
             "k = 3\n@numba.njit\ndef x(v): return v + k",
             "print(x(2))",
-            varies="it has a random identifier",
+            fills="compiling takes in the value of the global",
+        ),
+        Case(
+            "jitted function, for given types",
+            "@numba.njit('f8(f8)')\ndef x(v): return v + 1",
+            "print(x(2), x.signatures)",
         ),
         Case(
             "vectorised function",
             "@numba.vectorize(['f8(f8)'])\ndef x(v): return v * 2",
             "print(x(np.ones(2)))",
+            recomputed="it is pickled with a random identifier",
         ),
         Case(
             "typed List",
@@ -51,7 +56,7 @@ LIBRARY = Library(
             "type",
             "x = numba.types.Array(numba.float64, 1, 'C')",
             "print(x)",
-            varies="types are numbered",
+            recomputed="types are numbered",
         ),
     ),
 )

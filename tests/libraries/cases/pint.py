@@ -32,7 +32,6 @@ LIBRARY = Library(
             f"print(x, x + {_APP}.Quantity(2, 'm'))",
             "x.ito('km')",
             varies="it holds the hash of a text, which differs from process to process",
-            fills="it keeps the hash of its unit",
         ),
         Case(
             "Quantity with an array",

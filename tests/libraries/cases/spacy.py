@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.libraries.case import Case, Library
 
-_STORE = "its table of texts comes back in another order"
+_STORE = "its table of texts has an order of its own"
 _PART = "it is a view of a document"
 
 LIBRARY = Library(
@@ -17,14 +17,14 @@ LIBRARY = Library(
             "x = nlp",
             "print(x.pipe_names)",
             "done = x.add_pipe('sentencizer')",
-            recomputed=_STORE,
+            varies=_STORE,
         ),
         Case(
             "Doc",
             "x = nlp('hello world')",
             "print(x.text, [t.lemma_ for t in x])",
             "x[0].lemma_ = 'q'",
-            recomputed=_STORE,
+            varies=_STORE,
         ),
         Case(
             "Token",
@@ -45,7 +45,7 @@ LIBRARY = Library(
             "x = Matcher(nlp.vocab); x.add('A', [[{'LOWER': 'a'}]])",
             "print(len(x))",
             "x.add('B', [[{'LOWER': 'b'}]])",
-            recomputed=_STORE,
+            varies=_STORE,
         ),
         Case(
             "DocBin",

@@ -64,7 +64,7 @@ LIBRARY = Library(
             "x = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)",
             "print(x)",
             "x.fill_(0.5)",
-            varies="it is pickled with an address",
+            recomputed="it is pickled with an address",
         ),
         Case("Parameter", "x = nn.Parameter(torch.ones(2))", "print(x)", "x.data[0] = 5"),
         Case(
