@@ -118,7 +118,7 @@ class Journal:
             draft,
             writes=make_writes(store_group),
             files=tuple(self._keep(writer, access) for access in draft.files),
-            outputs=writer.put_blob(_encode(outputs)) if outputs else None,
+            outputs=writer.put_stream(_encode(outputs)) if outputs else None,
         )
         record_id = writer.put("record", _encode(record))
         entry = self._entry(record, record_id)
@@ -147,7 +147,7 @@ class Journal:
         data = contents(str(self._root / access.path), LARGEST_FILE)
         if data is None:
             return access
-        return msgspec.structs.replace(access, content=writer.put_blob(data))
+        return msgspec.structs.replace(access, content=writer.put_stream(data))
 
     def _entry(self, record: ExecutionRecord, record_id: ObjectId) -> Entry:
         body = RefBody(

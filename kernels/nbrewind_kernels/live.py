@@ -394,7 +394,7 @@ def store_manifest(writer: StoreWriter, names: tuple[str, ...], dump: Dump) -> O
     known: Sequence[Sequence[ObjectId] | None] = dump.leaves or [None] * len(dump.buffers)
     manifest = Manifest(
         names=names,
-        stream=writer.put_blob(dump.stream),
+        stream=writer.put_stream(dump.stream),
         buffers=tuple(map(writer.put_blob, dump.buffers, known)),
         readonly=tuple(buffer.readonly for buffer in dump.buffers),
         codes={digest: writer.put_blob(marshal.dumps(code)) for digest, code in dump.codes.items()},

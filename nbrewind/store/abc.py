@@ -38,6 +38,13 @@ class StoreWriter(ABC):
                 those of the bytes as they are now.
         """
 
+    def put_stream(self, data: Buffer) -> BlobRef:
+        """Add bytes in which what follows a change may have moved: a pickle stream, a file.
+
+        As `put_blob`, but a store may cut them where their content suggests it.
+        """
+        return self.put_blob(data)
+
     @abstractmethod
     def commit(self, body: RefBody) -> StoredRef:
         """Make everything durable, then publish the ref.

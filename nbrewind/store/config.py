@@ -11,9 +11,12 @@ import os
 import uuid
 from typing import Any
 
+import msgspec
+
 from nbrewind.errors import StoreFormatError
 from nbrewind.model.blobs import LEAF_BYTES
 from nbrewind.store.codec import CODECS
+from nbrewind.store.cutting import CutRule
 from nbrewind.store.durable import (
     discard,
     make_directory,
@@ -22,19 +25,30 @@ from nbrewind.store.durable import (
     writing,
 )
 
-STORE_FORMAT = 1
+STORE_FORMAT = 2
+"""Of new stores; those of earlier formats are read, and written as they were begun."""
 PACK_BYTES = 32 * 1024 * 1024
 """Size from which a commit starts another pack."""
 
 CONFIG = "CONFIG"
 DIRECTORIES = ("packs", "idx", "refs", "tmp", "quarantine")
 
+STREAM_CUTS = CutRule(
+    least=16 * 1024, usual=64 * 1024, most=LEAF_BYTES, strict_bits=18, loose_bits=14
+)
+
+_FIXED = {"method": "fixed", "bytes": LEAF_BYTES}
 _PARAMETERS: dict[str, Any] = {
-    "format": STORE_FORMAT,
     "hash": "blake3-256",
     "leaf_bytes": LEAF_BYTES,
-    "chunking": {"method": "fixed", "bytes": LEAF_BYTES},
     "codecs": {str(number): name for number, name in CODECS.items()},
+}
+_CHUNKING: dict[int, dict[str, Any]] = {
+    1: {"chunking": _FIXED},
+    2: {
+        "buffers": _FIXED,
+        "streams": {"method": "fastcdc-xor32", **msgspec.to_builtins(STREAM_CUTS)},
+    },
 }
 
 _CACHEDIR_TAG = (
@@ -57,7 +71,8 @@ def create(root: str) -> None:
         os.makedirs(root, exist_ok=True)
         if not os.path.exists(os.path.join(root, CONFIG)):
             _refuse_foreign(root)
-            _write_once(root, CONFIG, json.dumps(_PARAMETERS, indent=2).encode() + b"\n")
+            content = json.dumps(_parameters(STORE_FORMAT), indent=2).encode() + b"\n"
+            _write_once(root, CONFIG, content)
             sync_directory(os.path.dirname(os.path.abspath(root)))
         for name in DIRECTORIES:
             make_directory(os.path.join(root, name))
@@ -66,8 +81,16 @@ def create(root: str) -> None:
                 _write_once(root, name, content)
 
 
-def check(root: str) -> None:
-    """Make sure that `root` is a store this version can read.
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """What an opened store needs to know of its `CONFIG`."""
+
+    format: int
+    stream_cuts: CutRule | None
+    """None: streams are cut at fixed distances, like buffers."""
+
+
+def check(root: str) -> Parameters:
+    """Make sure that `root` is a store this version can read; returns how it is written.
 
     Raises:
         StoreFormatError: it is not, with what to do.
@@ -93,12 +116,19 @@ def check(root: str) -> None:
             f"{root} is a store of format {number}, written by a newer NBRewind; this one knows "
             f"format {STORE_FORMAT}: upgrade with `pip install -U nbrewind`"
         )
-    wrong = [key for key, value in _PARAMETERS.items() if found.get(key) != value]
+    expected = _parameters(number) if number in _CHUNKING else {"format": None}
+    wrong = [key for key, value in expected.items() if found.get(key) != value]
     if wrong:
         raise StoreFormatError(
             f"{path} has parameters this version does not know ({', '.join(wrong)}): "
             "upgrade NBRewind, or rename the store to start a new one"
         )
+    return Parameters(format=number, stream_cuts=STREAM_CUTS if "streams" in found else None)
+
+
+def _parameters(number: int) -> dict[str, Any]:
+    """What `CONFIG` says in a store of a format."""
+    return {"format": number, **_PARAMETERS, **_CHUNKING[number]}
 
 
 def _refuse_foreign(root: str) -> None:

@@ -67,6 +67,18 @@ def blob_digest(leaves: Sequence[ObjectId]) -> bytes:
     return blake3(b"".join(leaves)).digest()
 
 
+def content_digest(data: Buffer) -> bytes:
+    """The blob digest of bytes that are to be verified: nothing remembered is relied on."""
+    return blob_digest(run_all(object_id, split(data)))
+
+
+def are_leaves(sizes: Sequence[int]) -> bool:
+    """Whether chunks of these sizes, joined, are the leaves of a blob."""
+    return all(size == LEAF_BYTES for size in sizes[:-1]) and all(
+        0 < size <= LEAF_BYTES for size in sizes[-1:]
+    )
+
+
 class LeafHasher:
     """Computes leaf ids; remembers the leaves it has seen.
 

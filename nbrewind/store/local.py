@@ -20,7 +20,7 @@ from nbrewind.store import config, trust
 from nbrewind.store.abc import Store
 from nbrewind.store.catalog import Catalog, Location
 from nbrewind.store.info import StoreInfo
-from nbrewind.store.leaves import LeafHasher, blob_digest
+from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
 from nbrewind.store.pack_reader import PackReader
 from nbrewind.store.packs import KINDS
 from nbrewind.store.pipeline import Pipeline
@@ -56,7 +56,7 @@ def open_store(
     root = os.path.abspath(os.fspath(path))
     if create and not read_only and not os.path.exists(os.path.join(root, config.CONFIG)):
         config.create(root)
-    config.check(root)
+    parameters = config.check(root)
     if not read_only:
         config.create(root)  # completes one whose creator was interrupted
         tmp = os.path.join(root, "tmp")
@@ -66,14 +66,20 @@ def open_store(
                 "read-only, change the permissions, or choose another store"
             )
         clean_dead_sessions(tmp)
-    return LocalStore(root, read_only=read_only, hasher=hasher or LeafHasher())
+    return LocalStore(
+        root, parameters=parameters, read_only=read_only, hasher=hasher or LeafHasher()
+    )
 
 
 class LocalStore(Store):
     """A directory store; made by `open_store`. Safe to use from several threads."""
 
-    def __init__(self, root: str, *, read_only: bool, hasher: LeafHasher) -> None:
+    def __init__(
+        self, root: str, *, parameters: config.Parameters, read_only: bool, hasher: LeafHasher
+    ) -> None:
         self.location = root
+        self.format = parameters.format
+        self.stream_cuts = parameters.stream_cuts
         self.read_only = read_only
         self.hasher = hasher
         self._lock = threading.RLock()
@@ -111,8 +117,9 @@ class LocalStore(Store):
     def get_blob(self, blob: BlobRef) -> bytearray:
         """See `Store.get_blob`."""
         sizes = [self._place(oid).entry.size for oid in blob.chunks]
-        if sum(sizes) != blob.size or blob_digest(blob.chunks) != blob.digest:
-            raise ObjectDamaged(f"a stored value of {blob.size} bytes does not match its digest")
+        leaves = blob.chunks if are_leaves(sizes) else None
+        if sum(sizes) != blob.size or (leaves is not None and blob_digest(leaves) != blob.digest):
+            raise _mismatch(blob)
         content = bytearray(blob.size)
         whole = memoryview(content)
         starts = accumulate(sizes, initial=0)
@@ -121,6 +128,8 @@ class LocalStore(Store):
             for oid, start, size in zip(blob.chunks, starts, sizes, strict=False)
         ]
         run_all(self._fill, parts)
+        if leaves is None and content_digest(content) != blob.digest:
+            raise _mismatch(blob)
         return content
 
     def has(self, oids: Iterable[ObjectId]) -> bool:
@@ -157,7 +166,7 @@ class LocalStore(Store):
             damaged = [*self._catalog.damaged.values(), *self._refs.damaged.values()]
         return StoreInfo(
             location=self.location,
-            format=config.STORE_FORMAT,
+            format=self.format,
             bytes=_size_of(self.location),
             packs=packs,
             objects={kind: kinds.get(number, 0) for number, kind in enumerate(KINDS, 1)},
@@ -275,6 +284,10 @@ class LocalStore(Store):
         ):
             self._session = (os.getpid(), make_session(os.path.join(self.location, "tmp")))
         return self._session[1]
+
+
+def _mismatch(blob: BlobRef) -> ObjectDamaged:
+    return ObjectDamaged(f"a stored value of {blob.size} bytes does not match its digest")
 
 
 def _size_of(root: str) -> int:

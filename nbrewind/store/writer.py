@@ -12,6 +12,7 @@ from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store import codec, durable
 from nbrewind.store.abc import Buffer, Kind, StoreWriter
 from nbrewind.store.config import PACK_BYTES
+from nbrewind.store.cutting import cut
 from nbrewind.store.ending import Ending, end_together
 from nbrewind.store.leaves import blob_digest, flat, object_id, split
 from nbrewind.store.pack_writer import ENTRY_OVERHEAD, PackWriter
@@ -66,14 +67,21 @@ class LocalWriter(StoreWriter):
         ids = tuple(leaves) if leaves is not None else self._store.hasher.leaves(data)
         if len(ids) != len(views):
             raise ValueError(f"{len(ids)} leaf ids were given for {len(views)} leaves")
-        novel: dict[ObjectId, memoryview] = {}
-        for oid, view in zip(ids, views, strict=True):
-            if oid not in novel and not self._has(oid):
-                novel[oid] = view
-        if novel:
-            self._append("chunk", list(novel.values()), list(novel))
+        self._add_chunks(views, ids)
         size = sum(view.nbytes for view in views)
         return BlobRef(size=size, digest=blob_digest(ids), chunks=ids)
+
+    def put_stream(self, data: Buffer) -> BlobRef:
+        """See `StoreWriter.put_stream`."""
+        rule = self._store.stream_cuts
+        view = flat(data)
+        if rule is None or view.nbytes <= rule.usual:
+            return self.put_blob(view)
+        self._check()
+        views = cut(view, rule)
+        ids = tuple(run_all(object_id, views))
+        self._add_chunks(views, ids)
+        return BlobRef(size=view.nbytes, digest=self._store.hasher.digest(view), chunks=ids)
 
     def commit(self, body: RefBody) -> StoredRef:
         """See `StoreWriter.commit`."""
@@ -126,6 +134,14 @@ class LocalWriter(StoreWriter):
         packs = self._store.packs_with(oid)
         self._relies_on.update(packs[:1])
         return bool(packs)
+
+    def _add_chunks(self, views: Sequence[memoryview], ids: Sequence[ObjectId]) -> None:
+        novel: dict[ObjectId, memoryview] = {}
+        for oid, view in zip(ids, views, strict=True):
+            if oid not in novel and not self._has(oid):
+                novel[oid] = view
+        if novel:
+            self._append("chunk", list(novel.values()), list(novel))
 
     def _append(self, kind: Kind, views: list[memoryview], ids: list[ObjectId]) -> None:
         number = KINDS.index(kind) + 1

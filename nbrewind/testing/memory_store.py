@@ -12,7 +12,7 @@ from nbrewind.model.blobs import LEAF_BYTES, BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store.abc import Buffer, Kind, Store, StoreWriter
 from nbrewind.store.info import StoreInfo
-from nbrewind.store.leaves import LeafHasher, blob_digest, flat, object_id, split
+from nbrewind.store.leaves import LeafHasher, blob_digest, content_digest, flat, object_id, split
 from nbrewind.store.refs import check_lineage
 
 
@@ -66,7 +66,7 @@ class MemoryStore(Store):
     def get_blob(self, blob: BlobRef) -> bytearray:
         """See `Store.get_blob`."""
         content = bytearray().join(self.get(oid) for oid in blob.chunks)
-        if len(content) != blob.size or blob_digest(blob.chunks) != blob.digest:
+        if len(content) != blob.size or content_digest(content) != blob.digest:
             raise ObjectDamaged(f"a stored value of {blob.size} bytes does not match its digest")
         return content
 

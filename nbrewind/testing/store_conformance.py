@@ -152,6 +152,35 @@ class StoreConformance:
         assert writer.bytes_added == added < 2 * LEAF_BYTES
         writer.abort()
 
+    @pytest.mark.parametrize("size", [0, 1, 100_000, LEAF_BYTES, 12 * LEAF_BYTES + 7])
+    def test_a_stream_of_any_size_is_read_back(self, open: Open, size: int) -> None:
+        content = random.Random(size).randbytes(size)
+        writer = open().begin()
+        blob = writer.put_stream(content)
+        writer.commit(ref_body(writer.put("record", b"r")))
+        assert (blob.size, blob.digest) == (size, LeafHasher().digest(content))
+        assert open().get_blob(blob) == content
+        with pytest.raises(ObjectDamaged):
+            open().get_blob(BlobRef(size, bytes(32), blob.chunks))
+
+    def test_chunks_that_were_swapped_are_damage(self, open: Open) -> None:
+        content = random.Random(6).randbytes(2 * LEAF_BYTES)
+        for put in ("put_blob", "put_stream"):
+            writer = open().begin()
+            blob = getattr(writer, put)(content)
+            writer.commit(ref_body(writer.put("record", b"r")))
+            with pytest.raises(ObjectDamaged):
+                open().get_blob(BlobRef(blob.size, blob.digest, blob.chunks[::-1]))
+
+    def test_a_stream_that_is_stored_is_not_added_again(self, open: Open) -> None:
+        content = random.Random(7).randbytes(4 * LEAF_BYTES)
+        writer = open().begin()
+        writer.put_stream(content)
+        writer.commit(ref_body(writer.put("record", b"r")))
+        with open().begin() as writer:
+            writer.put_stream(content)
+            assert writer.bytes_added == 0
+
     def test_a_blob_whose_digest_is_wrong_is_damaged(self, store: Store) -> None:
         blob = self._commit_blob(store, b"content")
         with pytest.raises(ObjectDamaged):

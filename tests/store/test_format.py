@@ -12,6 +12,7 @@ import pytest
 from nbrewind.errors import StoreFormatError
 from nbrewind.model.blobs import LEAF_BYTES
 from nbrewind.store import open_store, trust
+from nbrewind.store.config import STORE_FORMAT
 from nbrewind.store.packs import read_index, scan
 from nbrewind.testing.store_conformance import commit, ref_body
 
@@ -22,7 +23,7 @@ def test_a_new_store_keeps_itself_out_of_git_and_of_backups(tmp_path: Path) -> N
     assert (root / ".gitignore").read_text() == "*\n"
     tag = (root / "CACHEDIR.TAG").read_bytes()
     assert tag.startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
-    assert json.loads((root / "CONFIG").read_text())["format"] == 1
+    assert json.loads((root / "CONFIG").read_text())["format"] == STORE_FORMAT
     assert not [name for name in os.listdir(root) if "tmp-" in name]
 
 
@@ -78,9 +79,9 @@ def test_random_floats_are_stored_raw_and_regular_ones_compressed(tmp_path: Path
 def test_a_store_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     commit(open_store(tmp_path), b"x")
     config = json.loads((tmp_path / "CONFIG").read_text())
-    (tmp_path / "CONFIG").write_text(json.dumps({**config, "format": 2}))
+    (tmp_path / "CONFIG").write_text(json.dumps({**config, "format": STORE_FORMAT + 1}))
     for read_only in (False, True):
-        with pytest.raises(StoreFormatError, match=r"format 2.*newer"):
+        with pytest.raises(StoreFormatError, match=rf"format {STORE_FORMAT + 1}.*newer"):
             open_store(tmp_path, read_only=read_only)
 
 

@@ -37,6 +37,8 @@ def blobs() -> dict[str, bytes]:
         "leaves": bytes(LEAF_BYTES) + b"\x01" * LEAF_BYTES + b"the end",
         "doubles": array("d", (1000 + i * 0.0625 + rng.random() for i in range(1500))).tobytes(),
         "regular": array("d", (i / 16 for i in range(30_000))).tobytes(),
+        # Cut where the content says, from format 2 on.
+        "stream": rng.randbytes(150_000) + bytes(300_000),
         "floats": array("f", (i * 0.37 for i in range(30_000))).tobytes(),
     }
 
@@ -49,7 +51,7 @@ def main(directory: Path) -> None:
     with open_store(directory / "store") as store:
         for number, (name, content) in enumerate(blobs().items()):
             writer = store.begin()
-            blob = writer.put_blob(content)
+            blob = (writer.put_stream if name == "stream" else writer.put_blob)(content)
             manifest = Manifest(
                 names=(name,), stream=blob, buffers=(), readonly=(), codes={}, python="3.11"
             )
