@@ -117,6 +117,25 @@ def write_small(path: str, content: bytes) -> None:
             os.close(fd)
 
 
+def same_file(path: str, other: str) -> bool:
+    """Whether two names are known to be of one file."""
+    try:
+        return os.path.samestat(os.stat(path), os.stat(other))
+    except OSError:
+        return False
+
+
+def move(path: str, target: str) -> None:
+    """Rename a file. That it was done although the answer is an error counts as done."""
+    before = os.stat(path)
+    try:
+        os.rename(path, target)
+    except OSError:
+        # Over a network the answer can be lost, and the second try finds nothing to rename.
+        if os.path.lexists(path) or not os.path.samestat(before, os.stat(target)):
+            raise
+
+
 def discard(path: str) -> None:
     """Remove a temporary file if it is there; failing to is not worth an error."""
     with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, TypeVar
 
@@ -89,7 +89,7 @@ class Ending:
             folder, file = pack_place(name)
             folder = os.path.join(self._store.location, "packs", folder)
             durable.make_directory(folder)
-            os.rename(path, os.path.join(folder, file))
+            durable.move(path, os.path.join(folder, file))
             folders.add(folder)
         for pack in self._relies_on:
             if self._store.unsettled(pack):
@@ -151,8 +151,7 @@ def end_together(endings: Sequence[Ending], workers: Executor | None = None) -> 
         first = standing[:1]  # it makes the directory of the lineage
         standing = _step(first, Ending.write_ref, None) and standing
         standing = standing[:1] + _step(standing[1:], Ending.write_ref, workers)
-        standing = _step(standing, lambda e: e.ref.link(), None)
-        linked = standing
+        standing = linked = _step(standing, lambda e: e.ref.link(), None)
         standing = _synchronise(standing, lambda e: [e.ref.folder], None)
         for ending in linked[len(standing) :]:
             ending.ref.withdraw()
@@ -168,7 +167,10 @@ def end_together(endings: Sequence[Ending], workers: Executor | None = None) -> 
 def _step(
     endings: Sequence[Ending], step: Callable[[Ending], None], workers: Executor | None
 ) -> list[Ending]:
-    """Do a step for each; returns those before the first that failed."""
+    """Do a step for each; returns those before the first that failed.
+
+    Without workers, those after it are not tried: a step that is seen must not be done for them.
+    """
 
     def attempt(ending: Ending) -> bool:
         try:
@@ -207,7 +209,7 @@ def _all(
     function: Callable[[_T], bool | None], items: Sequence[_T], workers: Executor | None
 ) -> list[bool | None]:
     if workers is None or len(items) < 2:
-        return [function(item) for item in items]
+        return list(_until_false(function, items))
     futures: list[Future[bool | None]] = []
     try:
         for item in items:
@@ -215,4 +217,14 @@ def _all(
     except RuntimeError:
         log.debug("the interpreter is going down and starts no threads any more")
     rest = items[len(futures) :]
-    return [future.result() for future in futures] + [function(item) for item in rest]
+    return [future.result() for future in futures] + list(_until_false(function, rest))
+
+
+def _until_false(
+    function: Callable[[_T], bool | None], items: Sequence[_T]
+) -> Iterator[bool | None]:
+    for item in items:
+        done = function(item)
+        yield done
+        if done is False:
+            return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import uuid
 
 import msgspec
 
@@ -33,17 +34,14 @@ class RefFile:
         self.folder = os.path.join(root, refs.check_lineage(body.lineage))
         self.body = body
         self.signed: SignedRef | None = None
-        self._session = session
+        # Several refs of one number, of one lineage or of several, can be under way at once.
+        self._temporary = os.path.join(session, f"{uuid.uuid4().hex}{refs.SUFFIX}")
         self._content = b""
 
     @property
     def path(self) -> str:
         """Where it goes, or is once it is linked."""
         return os.path.join(self.folder, refs.file_name(self.body.seq))
-
-    @property
-    def _temporary(self) -> str:
-        return os.path.join(self._session, os.path.basename(self.path))
 
     def write(self) -> None:
         """Sign it and write it under its temporary name."""
@@ -81,10 +79,13 @@ class RefFile:
         """Give the ref its final name; False if another one has it."""
         try:
             os.link(self._temporary, self.path)
-        except FileExistsError:
-            # Over NFS a link can succeed and its answer be lost; the second try finds itself.
-            return os.stat(self._temporary).st_nlink == 2
         except OSError as exc:
+            # Over a network a link can succeed and its answer be lost: then both names are one
+            # file. The number of links would not tell: a backup makes more, some systems count none.
+            if durable.same_file(self._temporary, self.path):
+                return True
+            if isinstance(exc, FileExistsError):
+                return False
             if exc.errno not in _NO_LINKS:
                 raise
             return _create(self.path, self._content)

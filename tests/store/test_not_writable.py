@@ -143,6 +143,43 @@ def test_a_link_whose_answer_was_lost_has_succeeded(
     assert len(open_store(tmp_path).refs()) == 2
 
 
+@pytest.mark.parametrize("function", ["link", "rename"])
+@pytest.mark.parametrize("number", [errno.EEXIST, errno.EIO, errno.ETIMEDOUT, errno.ENOENT])
+def test_what_was_done_although_its_answer_is_an_error_counts_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, number: int
+) -> None:
+    store = open_store(tmp_path)
+    commit(store, b"makes the key")
+    real = getattr(os, function)
+
+    def answer_lost(source: str, target: str) -> None:
+        real(source, target)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, function, answer_lost)
+    assert commit(store, b"content").body.seq == 1
+    assert [ref.body.seq for ref in open_store(tmp_path).refs()] == [1, 0]
+
+
+def test_a_backup_that_links_files_does_not_make_anothers_number_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = open_store(tmp_path / "s"), open_store(tmp_path / "s")
+    (tmp_path / "backup").mkdir()
+    real = os.link
+
+    def link(source: str, target: str) -> None:
+        if not os.path.exists(target):
+            monkeypatch.setattr(os, "link", real)
+            real(source, tmp_path / "backup" / "copy")  # two links now
+            assert commit(second, b"of another").body.seq == 0
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    assert commit(first, b"ours").body.seq == 1
+    assert len(open_store(tmp_path / "s").refs()) == 2
+
+
 def test_a_read_only_store_is_opened_without_writing(tmp_path: Path) -> None:
     ref = commit(open_store(tmp_path / "store"), b"content")
     shutil.rmtree(tmp_path / "store" / "tmp")

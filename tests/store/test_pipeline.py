@@ -186,3 +186,41 @@ def run(folder: Path, how: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def test_commits_that_propose_one_number_at_once_all_get_one(store: LocalStore, disk: Disk) -> None:
+    failures: list[Exception] = []
+    wanted = set()
+    for number in range(12):
+        writer = store.begin()
+        lineage = "abc"[number % 3] * 32
+        oid = writer.put("record", b"record %d" % number)
+        writer.commit_later(ref_body(oid, lineage=lineage, seq=0), failures.append)
+        wanted.add((lineage, number // 3, oid))
+    disk.go.set()
+    store.settle()
+    assert not failures
+    fresh = open_store(store.location)
+    assert wanted <= {(r.body.lineage, r.body.seq, r.body.record) for r in fresh.refs()}
+    assert fresh.info().damaged == ()
+
+
+def test_a_ref_that_cannot_be_linked_keeps_those_after_it_from_being_seen(
+    store: LocalStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Exception] = []
+    for number in range(1, 6):
+        hand_over(store, number, failures)
+    real, links = os.link, iter(range(100))
+
+    def link(source: str, target: str) -> None:
+        if next(links) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    disk.go.set()
+    store.settle()
+    assert len(failures) + len(seqs(store)) == 6
+    assert seqs(store) == list(range(len(seqs(store))))[::-1]
+    assert failures
