@@ -33,9 +33,15 @@ MIN_BYTES = 128
 """Smaller objects are stored raw."""
 
 _SAMPLE = 4096
+_GLANCE = 1024
+"""Bytes of a neighbour that are sampled to see whether it is of another kind."""
 _PLAIN_PAYS = 0.9
-_SHUFFLE_PAYS = 0.75
-"""Sampled ratio at which a codec is worth its time; the shuffle costs more to undo."""
+_SHUFFLE_PAYS = 0.86
+"""Sampled ratio at which a codec is worth its time; random floats sample at 0.89 and more."""
+_SHUFFLE_AHEAD = 0.95
+"""How much smaller than the plain sample the shuffled one must be; it is as fast, or faster."""
+_BARELY = 0.95
+"""What shrinks no further is stored raw: whoever reads it saves the time."""
 
 _local = threading.local()
 
@@ -53,9 +59,21 @@ def encode(data: memoryview) -> tuple[int, bytes | memoryview]:
 
 
 def encode_neighbours(parts: Sequence[memoryview]) -> list[tuple[int, bytes | memoryview]]:
-    """Encode neighbouring parts of one blob alike: the first one's sample speaks for all."""
+    """Encode neighbouring parts of one blob alike: the first one's sample speaks for all.
+
+    Parts that are plainly of another kind (zeros after noise, noise after text) are not.
+    """
     first = encode(parts[0])
-    return [first, *(encode_as(first[0], part) for part in parts[1:])]
+    return [first, *(_encode_like(first[0], part) for part in parts[1:])]
+
+
+def _encode_like(codec: int, data: memoryview) -> tuple[int, bytes | memoryview]:
+    if codec == RAW:
+        middle = data.nbytes // 2
+        glance = bytes(data[middle : middle + _GLANCE])
+        return encode(data) if len(glance) >= MIN_BYTES and _ratio(glance) < 0.5 else (RAW, data)
+    chosen, payload = encode_as(codec, data)
+    return (chosen, payload) if len(payload) < _BARELY * data.nbytes else (RAW, data)
 
 
 def encode_as(codec: int, data: memoryview) -> tuple[int, bytes | memoryview]:
@@ -110,7 +128,7 @@ def _choose(data: memoryview) -> int:
         if size % width == 0 and size >= 1024
     }
     best = min(shuffled, key=shuffled.__getitem__, default=RAW)
-    if best != RAW and shuffled[best] <= min(_SHUFFLE_PAYS, 0.8 * ratio):
+    if best != RAW and shuffled[best] <= min(_SHUFFLE_PAYS, _SHUFFLE_AHEAD * ratio):
         return best
     return ZSTD if ratio <= _PLAIN_PAYS else RAW
 
