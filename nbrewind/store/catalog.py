@@ -123,6 +123,12 @@ class Catalog:
         self._listing.note(*pack_place(pack))
         self.add(pack, index)
 
+    def note(self, pack: ObjectId) -> None:
+        """Note a pack that another process has just written."""
+        self._listing.note(*pack_place(pack))
+        self._on_disk.add(pack)
+        self._load(pack)
+
     def complete(self) -> None:
         """Load what is known of every pack on disk."""
         added, removed = self._listing.scan()

@@ -16,9 +16,10 @@ from itertools import accumulate
 from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable, TrustError
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
-from nbrewind.store import config, trust
-from nbrewind.store.abc import Store
+from nbrewind.store import arena, config, trust
+from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.catalog import Catalog, Location
+from nbrewind.store.flushing import Flushing, Quietly
 from nbrewind.store.info import StoreInfo
 from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
 from nbrewind.store.pack_reader import PackReader
@@ -27,6 +28,7 @@ from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
 from nbrewind.store.refs import SignedRef
 from nbrewind.store.session import clean_dead_sessions, make_session
+from nbrewind.store.staged_writer import StagedWriter
 from nbrewind.store.staging import Staging
 from nbrewind.store.workers import run_all
 from nbrewind.store.writer import LocalWriter
@@ -40,6 +42,7 @@ def open_store(
     create: bool = True,
     read_only: bool = False,
     hasher: LeafHasher | None = None,
+    flusher: Quietly | None = None,
 ) -> LocalStore:
     """Open the store in a directory.
 
@@ -48,6 +51,8 @@ def open_store(
         create: Make a store there if there is none.
         read_only: Write nothing at all, not even into an existing store.
         hasher: Shares what was hashed already with whoever else uses it.
+        flusher: Commit through a process of its own, which outlives this one; background work
+            of this process is done within what the function returns.
 
     Raises:
         StoreFormatError: there is no store, or it is not of a format this version knows.
@@ -66,9 +71,12 @@ def open_store(
                 "read-only, change the permissions, or choose another store"
             )
         clean_dead_sessions(tmp)
-    return LocalStore(
+    store = LocalStore(
         root, parameters=parameters, read_only=read_only, hasher=hasher or LeafHasher()
     )
+    if flusher is not None and not read_only:
+        store.start_flusher(flusher)
+    return store
 
 
 class LocalStore(Store):
@@ -91,19 +99,39 @@ class LocalStore(Store):
         self._settled: set[ObjectId] = set()
         self.pipeline = Pipeline()
         self.staging = Staging()
+        self.flushing: Flushing | None = None
         self._refs.scan()
 
-    def begin(self) -> LocalWriter:
+    def start_flusher(self, quietly: Quietly) -> None:
+        """From now on, commit through a process of its own where the system can do that."""
+        if not arena.is_available():
+            return
+        try:
+            self.flushing = Flushing(self, quietly)
+        except OSError as problem:
+            _log.warning("commits are written by the notebook's own process: %s", problem)
+
+    def begin(self) -> StoreWriter:
         """See `Store.begin`."""
+        if self.flushing is not None and self.flushing.here:
+            self._check_writable()
+            return StagedWriter(self, self.flushing)
+        return self.begin_here()
+
+    def begin_here(self) -> LocalWriter:
+        """Start a commit that this process writes itself; raises as `begin`."""
+        self._check_writable()
+        with self._lock:
+            self._commits += 1
+            return LocalWriter(self, self._session_directory(), self._commits)
+
+    def _check_writable(self) -> None:
         if self.read_only:
             raise StoreNotWritable(f"{self.location} was opened read-only")
         try:
             trust.own_key()
         except TrustError as exc:
             raise StoreNotWritable(f"nothing can be recorded: {exc}") from exc
-        with self._lock:
-            self._commits += 1
-            return LocalWriter(self, self._session_directory(), self._commits)
 
     def get(self, oid: ObjectId) -> bytes:
         """See `Store.get`."""
@@ -136,7 +164,7 @@ class LocalStore(Store):
         """See `Store.has`."""
         with self._lock:
             return all(
-                self.pipeline.holds(oid) or self._catalog.locate(oid, self._refs.packs_of(oid))
+                self._is_pending(oid) or self._catalog.locate(oid, self._refs.packs_of(oid))
                 for oid in oids
             )
 
@@ -147,6 +175,8 @@ class LocalStore(Store):
 
     def settle(self) -> None:
         """See `Store.settle`."""
+        if self.flushing is not None:
+            self.flushing.wait()
         self.pipeline.wait()
 
     def refresh(self) -> None:
@@ -157,7 +187,7 @@ class LocalStore(Store):
 
     def info(self) -> StoreInfo:
         """See `Store.info`."""
-        self.pipeline.wait()
+        self.settle()
         with self._lock:
             self.refresh()
             packs, kinds = self._catalog.counts()
@@ -178,6 +208,8 @@ class LocalStore(Store):
 
     def close(self) -> None:
         """See `Store.close`."""
+        if self.flushing is not None:
+            self.flushing.close()
         self.pipeline.wait()
         self._reader.close()
         with self._lock:
@@ -244,9 +276,24 @@ class LocalStore(Store):
         with self._lock:
             return self._refs.add(body, signed)
 
+    def noticed(self, lineage: str, seq: int) -> StoredRef:
+        """This session's flusher published a ref, and wrote the packs it names.
+
+        Raises:
+            StoreNotWritable: the ref cannot be read.
+        """
+        with self._lock:
+            stored = self._refs.note(lineage, seq)
+            if stored is None:
+                raise StoreNotWritable(f"the ref {lineage}/{seq} cannot be read after all")
+            for pack in stored.body.objects:
+                self._catalog.note(pack)
+            self._settled.update(stored.body.objects)
+            return stored
+
     def _place(self, oid: ObjectId) -> Location:
-        if self.pipeline.holds(oid):
-            self.pipeline.wait()
+        if self._is_pending(oid):
+            self.settle()
         with self._lock:
             found = self._catalog.locate(oid, self._refs.packs_of(oid))
             if found:
@@ -256,6 +303,10 @@ class LocalStore(Store):
         if damaged:
             raise ObjectDamaged(f"object {name} in {self.location} is damaged: put it again")
         raise ObjectMissing(f"object {name} is not in {self.location}")
+
+    def _is_pending(self, oid: ObjectId) -> bool:
+        pending = self.flushing is not None and self.flushing.holds(oid)
+        return pending or self.pipeline.holds(oid)
 
     def _fill(self, part: tuple[ObjectId, memoryview]) -> None:
         oid, target = part

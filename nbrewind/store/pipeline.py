@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import ObjectId
+from nbrewind.model.refs import StoredRef
 from nbrewind.store.ending import Ending, end_together
 
 _TOGETHER = 32
@@ -36,6 +37,7 @@ class _Waiting:
     added: frozenset[ObjectId]
     size: int
     failed: Callable[[Exception], None]
+    done: Callable[[StoredRef], None] | None
 
 
 class Pipeline:
@@ -71,6 +73,7 @@ class Pipeline:
         epoch: int,
         added: Iterable[ObjectId],
         failed: Callable[[Exception], None],
+        done: Callable[[StoredRef], None] | None = None,
     ) -> None:
         """Hand over a commit.
 
@@ -79,6 +82,7 @@ class Pipeline:
             epoch: `epoch` when the commit began.
             added: The objects it adds.
             failed: Called, from another thread, if the commit fails.
+            done: The same, if it is acknowledged.
         """
         self._check_fork()
         size = ending.staged
@@ -87,7 +91,7 @@ class Pipeline:
                 self._unfinished >= _MOST_WAITING or self._bytes + size > _MOST_BYTES
             ):
                 self._changed.wait()
-            self._waiting.append(_Waiting(ending, epoch, frozenset(added), size, failed))
+            self._waiting.append(_Waiting(ending, epoch, frozenset(added), size, failed, done))
             self._pending.update(self._waiting[-1].added)
             self._unfinished += 1
             self._bytes += size
@@ -99,6 +103,12 @@ class Pipeline:
         except RuntimeError:  # the interpreter is going down and starts no threads any more
             self._workers = None
             self._end_some()
+
+    def break_off(self) -> None:
+        """A commit failed before it was handed over: those begun since it began fail too."""
+        self._check_fork()
+        with self._changed:
+            self._epoch += 1
 
     def wait(self) -> None:
         """Wait until every commit handed over so far has ended."""
@@ -123,17 +133,19 @@ class Pipeline:
             if one not in sound:
                 one.ending.fail(StoreNotWritable("a commit before this one failed"))
                 one.ending.discard()
-        failed = [one for one in part if one.ending.failure is not None]
         with self._changed:
-            self._epoch += bool(failed)
+            # Those that fail because of an earlier one are no reason to fail for others.
+            self._epoch += any(one.ending.failure is not None for one in sound)
             self._unfinished -= len(part)
             self._bytes -= sum(one.size for one in part)
             for one in part:
                 self._pending -= one.added
             self._changed.notify_all()
-        for one in failed:
+        for one in part:
             if one.ending.failure is not None:
                 one.failed(one.ending.failure)
+            elif one.done is not None and one.ending.stored is not None:
+                one.done(one.ending.stored)
 
     def _check_fork(self) -> None:
         if self._pid != os.getpid():

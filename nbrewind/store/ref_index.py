@@ -56,6 +56,15 @@ class RefIndex:
         self._genuine[place] = True
         return StoredRef(body=body, key=signed.key, trusted=True)
 
+    def note(self, lineage: str, seq: int) -> StoredRef | None:
+        """Note a ref that another process has just published; None if it cannot be read."""
+        place = (lineage, seq)
+        self._listing.note(lineage, refs.file_name(seq))
+        self._read(place)
+        if place not in self._found:
+            return None
+        return self._stored(place, trust.trusts({self._found[place][1].key}))
+
     def find(self, source_digest: str | None = None) -> list[StoredRef]:
         """Refs, newest first; signatures are verified of those returned."""
         places = self._found if source_digest is None else self._by_source.get(source_digest, set())

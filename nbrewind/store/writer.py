@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from nbrewind.errors import ObjectMissing, StoreNotWritable
@@ -22,7 +24,9 @@ from nbrewind.store.staging import Copies
 from nbrewind.store.workers import run_all
 
 if TYPE_CHECKING:
+    from nbrewind.store.arena import Piece
     from nbrewind.store.local import LocalStore
+    from nbrewind.store.messages import Staged
 
 STAGED_BYTES = 32 * 1024 * 1024
 """A commit's first bytes wait in memory; what it adds beyond is written at once."""
@@ -47,6 +51,7 @@ class LocalWriter(StoreWriter):
         self._packs: list[PackWriter] = []
         self._added: set[ObjectId] = set()
         self._relies_on: set[ObjectId] = set()
+        self._in_arena = False
         self._ended = False
 
     def put(self, kind: Kind, data: Buffer) -> ObjectId:
@@ -83,6 +88,16 @@ class LocalWriter(StoreWriter):
         self._add_chunks(views, ids)
         return BlobRef(size=view.nbytes, digest=self._store.hasher.digest(view), chunks=ids)
 
+    def add(self, kind: Kind, views: list[memoryview], ids: list[ObjectId]) -> None:
+        """Add objects that the store does not have; their ids must be right."""
+        self._check()
+        if views:
+            self._append(kind, views, ids)
+
+    def has_added(self, oid: ObjectId) -> bool:
+        """Whether this commit adds an object."""
+        return oid in self._added
+
     def commit(self, body: RefBody) -> StoredRef:
         """See `StoreWriter.commit`."""
         ending = self._end(body)
@@ -96,10 +111,47 @@ class LocalWriter(StoreWriter):
         assert ending.stored is not None
         return ending.stored
 
-    def commit_later(self, body: RefBody, failed: Callable[[Exception], None]) -> None:
-        """See `StoreWriter.commit_later`."""
+    def commit_later(
+        self,
+        body: RefBody,
+        failed: Callable[[Exception], None],
+        done: Callable[[StoredRef], None] | None = None,
+        *,
+        epoch: int | None = None,
+    ) -> None:
+        """See `StoreWriter.commit_later`.
+
+        Args:
+            body: As there.
+            failed: As there.
+            done: Called, by another thread, when the commit is acknowledged.
+            epoch: `Pipeline.epoch` when the commit began, if that was before `begin`.
+        """
         ending = self._end(body)
-        self._store.pipeline.add(ending, self._epoch, self._added, failed)
+        epoch = self._epoch if epoch is None else epoch
+        self._store.pipeline.add(ending, epoch, self._added, failed, done)
+
+    def add_staged(
+        self,
+        objects: Iterable[Staged],
+        relies_on: Iterable[ObjectId],
+        read: Callable[[tuple[Piece, ...]], memoryview],
+    ) -> None:
+        """Add objects that lie in an arena, and stay there until the commit has ended.
+
+        Args:
+            objects: What it adds.
+            relies_on: Packs with objects that it need not add.
+            read: Gives the bytes at a place in the arena.
+        """
+        self._check()
+        self._in_arena = True
+        self._relies_on.update(relies_on)
+        for kind, run in groupby(objects, key=attrgetter("kind")):
+            novel = {each.oid: each for each in run if not self._has(each.oid)}
+            if novel:
+                views = [read(each.pieces) for each in novel.values()]
+                self._append(KINDS[kind - 1], views, list(novel))
 
     def abort(self) -> None:
         """See `StoreWriter.abort`."""
@@ -168,6 +220,6 @@ class LocalWriter(StoreWriter):
             # What is staged is copied, and written while nobody waits; a commit of many packs
             # is written from the caller's memory, lest it is there twice.
             path = f"{self._stem}-{len(self._packs)}.pack"
-            staged = self.bytes_added < STAGED_BYTES
+            staged = self.bytes_added < STAGED_BYTES and not self._in_arena
             self._packs.append(PackWriter(path, Copies(self._store.staging) if staged else None))
         return self._packs[-1]

@@ -1,12 +1,14 @@
-"""Both stores keep the contract."""
+"""All stores keep the contract."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from nbrewind.store import open_store
+from nbrewind.store.local import LocalStore, open_store
 from nbrewind.testing.memory_store import MemoryStore
 from nbrewind.testing.store_conformance import Open, StoreConformance
 
@@ -32,3 +34,19 @@ class TestMemoryStore(StoreConformance):
     def open(self) -> Open:
         store = MemoryStore()
         return lambda: store
+
+
+class TestStagedStore(StoreConformance):
+    """The same directory store, written through a flusher."""
+
+    @pytest.fixture
+    def open(self, tmp_path: Path) -> Iterator[Open]:
+        stores: list[LocalStore] = []
+
+        def opened() -> LocalStore:
+            stores.append(open_store(tmp_path / "store", flusher=nullcontext))
+            return stores[-1]
+
+        yield opened
+        for store in stores:
+            store.close()
