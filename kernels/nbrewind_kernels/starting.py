@@ -19,6 +19,7 @@ def start_engine(shell: Shell, mode: Literal["audit", "replay"], location: Locat
     A store that cannot be written, or not be opened at all, costs recording and reuse, never
     the notebook (law L6).
     """
+    from nbrewind.state.audit import unheard
     from nbrewind.store.local import open_store
     from nbrewind_kernels.engine import Engine
 
@@ -26,7 +27,7 @@ def start_engine(shell: Shell, mode: Literal["audit", "replay"], location: Locat
     store = None
     problem = ""
     try:
-        store = open_store(location.store)
+        store = open_store(location.store, flusher=unheard)
     except (NBRewindError, OSError) as error:
         problem = f"nothing is recorded: {error}"
         with contextlib.suppress(NBRewindError, OSError):

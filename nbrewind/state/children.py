@@ -21,8 +21,8 @@ _ENDING = 5
 """How often a process may still be there that is about to end."""
 _SIMILAR = 0.9
 """The part of the environment that a child has in common with its parent, at least."""
-_SERVICES = (b"resource_tracker", b"forkserver", b"semaphore_tracker")
-"""Processes that `multiprocessing` keeps for itself."""
+_SERVICES = (b"resource_tracker", b"forkserver", b"semaphore_tracker", b"nbrewind-flusher")
+"""Processes that `multiprocessing` keeps for itself, and the one that writes to the store."""
 
 
 @dataclass(frozen=True, slots=True)

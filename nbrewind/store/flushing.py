@@ -252,6 +252,7 @@ class Flushing:
 
     def _serve(self) -> None:
         with self._quietly():
+            self.arena.grow()  # before it is needed
             while True:
                 answer = messages.receive_answer(self._connection)
                 if isinstance(answer, Hello):

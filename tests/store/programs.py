@@ -39,12 +39,13 @@ open_store(sys.argv[1])
 """
 
 
-def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+def start(program: str, *arguments: object, stdin: int | None = None) -> subprocess.Popen[str]:
     """Start a program; its output is a pipe."""
     paths = [str(ROOT / part) for part in ("", "kernels", "analysis", "packaging")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
