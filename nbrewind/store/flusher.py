@@ -82,11 +82,11 @@ class Flusher:
             self._tell(Ended(request.number, epoch, seq=stored.body.seq))
 
         try:
-            commit = messages.decode_commit(self._read(request.where))
+            commit = messages.decode_commit(bytes(self._read(request.where)))
             if request.again and (found := self._published(commit.body)) is not None:
                 done(found)
                 return
-            writer = self._store.begin()
+            writer = self._store.begin_here()
             writer.add_staged(commit.objects, commit.relies_on, self._read)
             writer.commit_later(commit.body, fail, done, epoch=request.epoch)
         except (NBRewindError, OSError) as failure:

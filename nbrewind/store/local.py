@@ -164,7 +164,7 @@ class LocalStore(Store):
         """See `Store.has`."""
         with self._lock:
             return all(
-                self._is_pending(oid) or self._catalog.locate(oid, self._refs.packs_of(oid))
+                self.is_pending(oid) or self._catalog.locate(oid, self._refs.packs_of(oid))
                 for oid in oids
             )
 
@@ -292,7 +292,7 @@ class LocalStore(Store):
             return stored
 
     def _place(self, oid: ObjectId) -> Location:
-        if self._is_pending(oid):
+        if self.is_pending(oid):
             self.settle()
         with self._lock:
             found = self._catalog.locate(oid, self._refs.packs_of(oid))
@@ -304,7 +304,8 @@ class LocalStore(Store):
             raise ObjectDamaged(f"object {name} in {self.location} is damaged: put it again")
         raise ObjectMissing(f"object {name} is not in {self.location}")
 
-    def _is_pending(self, oid: ObjectId) -> bool:
+    def is_pending(self, oid: ObjectId) -> bool:
+        """Whether an object is part of a commit that has not ended."""
         pending = self.flushing is not None and self.flushing.holds(oid)
         return pending or self.pipeline.holds(oid)
 
