@@ -8,7 +8,9 @@ NBRewindError
 ├── StoreError
 │   ├── StoreFormatError     written by a newer NBRewind, or not a store
 │   ├── StoreNotWritable     nothing can be recorded; the notebook still runs
+│   ├── StoreUnreachable     the store does not answer at present
 │   ├── ObjectMissing        an object is not in the store
+│   │   └── ObjectUnreachable  it may be, but cannot be read at present
 │   └── ObjectDamaged        an object's bytes do not match its id
 ├── TrustError               written under a key that is not trusted here
 └── StateError
@@ -69,6 +71,18 @@ class ObjectMissing(StoreError):
     """An object is not in the store."""
 
     kind = "object-missing"
+
+
+class StoreUnreachable(StoreError):
+    """The store does not answer at present, or access to it is refused."""
+
+    kind = "store-unreachable"
+
+
+class ObjectUnreachable(ObjectMissing):
+    """An object cannot be read at present; for whoever needs it now it is missing."""
+
+    kind = "object-unreachable"
 
 
 class ObjectDamaged(StoreError):

@@ -106,7 +106,7 @@ class Observers:
     """The observers of one session."""
 
     def __init__(self, root: Path, store: Store | None, modules: LocalModules) -> None:
-        excluded = [] if store is None else [Path(store.location)]
+        excluded = [] if store is None else [Path(folder) for folder in store.directories]
         self.ambient = AmbientTracker(root)
         self.files = FileTracker(root, excluded)
         self.effects = EffectTracker(root, self.ambient.imports)

@@ -97,6 +97,11 @@ class Store(ABC):
     hasher: LeafHasher
     """Knows the leaves that were hashed already; whoever hashes for the store shares it."""
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories of this machine that it is kept in: nobody's input files."""
+        return (self.location,)
+
     @abstractmethod
     def begin(self) -> StoreWriter:
         """Start a commit. Raises `StoreNotWritable` if nothing can be written."""

@@ -71,14 +71,13 @@ def create(root: str) -> None:
         os.makedirs(root, exist_ok=True)
         if not os.path.exists(os.path.join(root, CONFIG)):
             _refuse_foreign(root)
-            content = json.dumps(_parameters(STORE_FORMAT), indent=2).encode() + b"\n"
-            _write_once(root, CONFIG, content)
+            _write_once(root, CONFIG, initial())
             sync_directory(os.path.dirname(os.path.abspath(root)))
         for name in DIRECTORIES:
             make_directory(os.path.join(root, name))
-        for name, content in _FILES.items():
+        for name, text in _FILES.items():
             if not os.path.exists(os.path.join(root, name)):
-                _write_once(root, name, content)
+                _write_once(root, name, text)
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +97,7 @@ def check(root: str) -> Parameters:
     path = os.path.join(root, CONFIG)
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read())
-        number = found["format"]
+            return parse(file.read(), root)
     except FileNotFoundError:
         raise StoreFormatError(
             f"{root} is not an NBRewind store: it has no {CONFIG}; give the path of a store "
@@ -107,6 +105,27 @@ def check(root: str) -> Parameters:
         ) from None
     except OSError as exc:
         raise StoreFormatError(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+def initial() -> bytes:
+    """The `CONFIG` of a new store."""
+    return json.dumps(_parameters(STORE_FORMAT), indent=2).encode() + b"\n"
+
+
+def parse(content: bytes, root: str) -> Parameters:
+    """What a `CONFIG` says.
+
+    Args:
+        content: Of the file.
+        root: The store, for messages.
+
+    Raises:
+        StoreFormatError: this version cannot read such a store, with what to do.
+    """
+    path = f"{root.rstrip('/')}/{CONFIG}"
+    try:
+        found = json.loads(content)
+        number = found["format"]
     except (ValueError, KeyError, TypeError) as exc:
         raise StoreFormatError(
             f"{path} is damaged; rename the store, NBRewind will start a new one"

@@ -10,9 +10,22 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Protocol
 
 _FRESH_NS = 3_000_000_000
 """Ticks of file systems are up to 2 s."""
+
+
+class NameListing(Protocol):
+    """Names two levels deep, as they come and go."""
+
+    def scan(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Files that appeared and that disappeared since the last scan, as (folder, name)."""
+        ...
+
+    def note(self, folder: str, name: str) -> None:
+        """This process made a file: it is not reported as added."""
+        ...
 
 
 class Listing:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from blake3 import blake3
@@ -35,6 +35,9 @@ TAIL = struct.Struct("<32sQII8s")
 PACK_MAGIC = b"NBRWPACK"
 RECORD_MAGIC = b"NBRO"
 TAIL_MAGIC = b"NBRWTAIL"
+
+_FOOTER_READ = 16384
+"""One read covers the footer of a typical commit."""
 
 KINDS: tuple[Kind, ...] = ("chunk", "manifest", "record")
 """Object kinds; a kind's number is its position plus one."""
@@ -96,24 +99,42 @@ def read_index(path: str, name: bytes) -> bytes:
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        end = os.fstat(fd).st_size
-        # One read covers the footer of a typical commit.
-        start = max(0, end - 16384)
-        last = _read(fd, start, end - start)
-        if len(last) < TAIL.size or end < HEADER.size + TAIL.size:
-            raise ObjectDamaged(f"{path} is truncated")
-        digest, count, version, _, magic = TAIL.unpack(last[-TAIL.size :])
-        if magic != TAIL_MAGIC or version != PACK_FORMAT:
-            raise ObjectDamaged(f"{path} does not end like a pack: it is torn or damaged")
-        length = count * ENTRY.size
-        begin = end - TAIL.size - length
-        if begin < HEADER.size:
-            raise ObjectDamaged(f"{path} is truncated")
-        index = last[begin - start : -TAIL.size] if begin >= start else _read(fd, begin, length)
+        size = os.fstat(fd).st_size
+
+        def read_end(length: int) -> tuple[bytes, int]:
+            start = max(0, size - length)
+            return _read(fd, start, size - start), size
+
+        return index_from(read_end, name, path)
     finally:
         os.close(fd)
+
+
+def index_from(read_end: Callable[[int], tuple[bytes, int]], name: bytes, place: str) -> bytes:
+    """The verified index of a pack that is read from its end.
+
+    Args:
+        read_end: The last bytes of the pack, at most so many, and the size of the whole.
+        name: Of the pack.
+        place: Where it is, for messages.
+
+    Raises:
+        ObjectDamaged: the pack is torn, truncated, or not the one its name says.
+    """
+    last, size = read_end(_FOOTER_READ)
+    if len(last) < TAIL.size or size < HEADER.size + TAIL.size:
+        raise ObjectDamaged(f"{place} is truncated")
+    digest, count, version, _, magic = TAIL.unpack(last[-TAIL.size :])
+    if magic != TAIL_MAGIC or version != PACK_FORMAT:
+        raise ObjectDamaged(f"{place} does not end like a pack: it is torn or damaged")
+    needed = count * ENTRY.size + TAIL.size
+    if size - needed < HEADER.size:
+        raise ObjectDamaged(f"{place} is truncated")
+    if len(last) < needed:
+        last, _ = read_end(needed)
+    index = last[-needed : -TAIL.size]
     if digest != name or blake3(index).digest() != name:
-        raise ObjectDamaged(f"{path} does not have the content its name says")
+        raise ObjectDamaged(f"{place} does not have the content its name says")
     return index
 
 

@@ -86,13 +86,18 @@ class RefFile:
                 return True
             if isinstance(exc, FileExistsError):
                 return False
-            if exc.errno not in _NO_LINKS:
+            if not links_refused(exc):
                 raise
-            return _create(self.path, self._content)
+            return create_exclusively(self.path, self._content)
         return True
 
 
-def _create(path: str, content: bytes) -> bool:
+def links_refused(problem: OSError) -> bool:
+    """Whether a link failed because there are none in this file system."""
+    return problem.errno in _NO_LINKS
+
+
+def create_exclusively(path: str, content: bytes) -> bool:
     """Where hard links are refused: readers skip the file until its digest is right."""
     try:
         fd = durable.create(path)

@@ -9,7 +9,7 @@ from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store import refs, trust
-from nbrewind.store.listing import Listing
+from nbrewind.store.listing import Listing, NameListing
 from nbrewind.store.refs import SignedRef
 
 _log = logging.getLogger(__name__)
@@ -22,11 +22,15 @@ class RefIndex:
     """What is known of a store's refs.
 
     Not thread-safe: the store serialises access.
+
+    Args:
+        root: The `refs` directory.
+        listing: Finds the files there; for stores that are not in a directory.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, listing: NameListing | None = None) -> None:
         self._root = root
-        self._listing = Listing(root, refs.SUFFIX)
+        self._listing = listing or Listing(root, refs.SUFFIX)
         self._found: dict[Place, tuple[RefBody, SignedRef]] = {}
         self._by_source: dict[str, set[Place]] = {}
         self._by_record: dict[ObjectId, Place] = {}
@@ -100,15 +104,17 @@ class RefIndex:
     def _read(self, place: Place) -> None:
         path = self.path(place)
         try:
-            with open(path, "rb", buffering=0) as file:
-                content = file.read()
-            self._keep(place, *refs.decode(content, *place))
+            self._keep(place, *refs.decode(self._content(place), *place))
         except FileNotFoundError:
             self._drop(place)
         except (OSError, ObjectDamaged) as exc:
             if place not in self.damaged:
                 _log.warning("the ref %s was skipped: %s", path, exc)
             self.damaged[place] = f"the ref {path} was skipped: {exc}"
+
+    def _content(self, place: Place) -> bytes:
+        with open(self.path(place), "rb", buffering=0) as file:
+            return file.read()
 
     def _keep(self, place: Place, body: RefBody, signed: SignedRef) -> None:
         self.damaged.pop(place, None)

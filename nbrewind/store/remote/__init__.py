@@ -1,0 +1,1 @@
+"""Stores in buckets, and whatever else keeps named files and no more."""
