@@ -27,10 +27,10 @@ from nbrewind.store.packs import KINDS
 from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
 from nbrewind.store.refs import SignedRef
+from nbrewind.store.runs import Part, choose
 from nbrewind.store.session import clean_dead_sessions, make_session
 from nbrewind.store.staged_writer import StagedWriter
 from nbrewind.store.staging import Staging
-from nbrewind.store.workers import run_all
 from nbrewind.store.writer import LocalWriter
 
 _log = logging.getLogger(__name__)
@@ -144,7 +144,8 @@ class LocalStore(Store):
 
     def get_blob(self, blob: BlobRef) -> bytearray:
         """See `Store.get_blob`."""
-        sizes = [self._place(oid).entry.size for oid in blob.chunks]
+        places = choose([self._places(oid) for oid in blob.chunks])
+        sizes = [place.entry.size for place in places]
         leaves = blob.chunks if are_leaves(sizes) else None
         if sum(sizes) != blob.size or (leaves is not None and blob_digest(leaves) != blob.digest):
             raise _mismatch(blob)
@@ -152,10 +153,11 @@ class LocalStore(Store):
         whole = memoryview(content)
         starts = accumulate(sizes, initial=0)
         parts = [
-            (oid, whole[start : start + size])
-            for oid, start, size in zip(blob.chunks, starts, sizes, strict=False)
+            Part(place, whole[start : start + place.entry.size])
+            for place, start in zip(places, starts, strict=False)
         ]
-        run_all(self._fill, parts)
+        for part in self._reader.read_parts(parts):
+            self._fill(part)
         if leaves is None and content_digest(content) != blob.digest:
             raise _mismatch(blob)
         return content
@@ -292,12 +294,16 @@ class LocalStore(Store):
             return stored
 
     def _place(self, oid: ObjectId) -> Location:
+        return self._places(oid)[0]
+
+    def _places(self, oid: ObjectId) -> list[Location]:
+        """All copies that are not known to be damaged, at least one."""
         if self.is_pending(oid):
             self.settle()
         with self._lock:
             found = self._catalog.locate(oid, self._refs.packs_of(oid))
             if found:
-                return found[0]
+                return found
             damaged = self._catalog.is_bad(oid)
         name = oid.hex()[:16]
         if damaged:
@@ -309,14 +315,15 @@ class LocalStore(Store):
         pending = self.flushing is not None and self.flushing.holds(oid)
         return pending or self.pipeline.holds(oid)
 
-    def _fill(self, part: tuple[ObjectId, memoryview]) -> None:
-        oid, target = part
+    def _fill(self, part: Part) -> None:
+        """Read one object from any copy, `part.place` first."""
+        place, oid = part.place, part.place.entry.oid
         while True:
-            place = self._place(oid)
             try:
-                return self._reader.read_into(place, target)
+                return self._reader.read_into(place, part.target)
             except (ObjectDamaged, ObjectMissing) as exc:
                 self._discredit(oid, place, exc)
+            place = self._place(oid)
 
     def _discredit(self, oid: ObjectId, place: Location, why: Exception) -> None:
         """Never read this copy again, and let the object be added again; the next one is tried."""
