@@ -63,6 +63,7 @@ class Catalog:
         self._in_segments: set[ObjectId] = set()
         self._useless: set[str] = set()
         self._bad: set[tuple[ObjectId, ObjectId]] = set()
+        self._unreadable: set[tuple[ObjectId, ObjectId]] = set()
         self.damaged: dict[ObjectId, str] = {}
         """Packs that were skipped, with a sentence about why."""
 
@@ -73,6 +74,7 @@ class Catalog:
     def stale(self) -> None:
         """Packs may have appeared or disappeared since the last look."""
         self._complete = False
+        self._unreadable.clear()
 
     def locate(self, oid: ObjectId, hints: Iterable[ObjectId] = ()) -> list[Location]:
         """All copies of an object that are not known to be damaged.
@@ -95,11 +97,15 @@ class Catalog:
 
     def is_bad(self, oid: ObjectId) -> bool:
         """Whether a copy of the object was found damaged."""
-        return any(bad == oid for bad, _ in self._bad)
+        return any(bad == oid for bad, _ in self._bad | self._unreadable)
 
     def forget(self, oid: ObjectId, pack: ObjectId) -> None:
         """A copy turned out to be damaged: another one may be added."""
         self._bad.add((oid, pack))
+
+    def leave_out(self, oid: ObjectId, pack: ObjectId) -> None:
+        """A copy cannot be read at the moment: it is not used until the next refresh."""
+        self._unreadable.add((oid, pack))
 
     def gone(self, pack: ObjectId) -> None:
         """A pack's file turned out not to be there any more."""
@@ -128,6 +134,10 @@ class Catalog:
         self._listing.note(*pack_place(pack))
         self._on_disk.add(pack)
         self._load(pack)
+
+    def unseen(self) -> list[str]:
+        """A sentence about each folder whose names could not be listed."""
+        return list(self._listing.unseen.values())
 
     def complete(self) -> None:
         """Load what is known of every pack on disk."""
@@ -186,7 +196,9 @@ class Catalog:
         return [
             place
             for place in found
-            if (oid, place.pack) not in self._bad and place.pack in self._on_disk
+            if place.pack in self._on_disk
+            and (oid, place.pack) not in self._bad
+            and (oid, place.pack) not in self._unreadable
         ]
 
     def _missing(self) -> list[ObjectId]:

@@ -74,6 +74,7 @@ def check_store(store: LocalStore, *, repair: bool = False) -> CheckReport:
         damage += wrong
         if wrong:
             doomed[pack] = places
+    damage += store.unseen()
     refs = store.damaged_refs()
     damage += refs.values()
     damage += [

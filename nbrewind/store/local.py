@@ -22,7 +22,7 @@ from nbrewind.store.catalog import Catalog, Location
 from nbrewind.store.flushing import Flushing, Quietly
 from nbrewind.store.info import StoreInfo
 from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
-from nbrewind.store.pack_reader import PackReader
+from nbrewind.store.pack_reader import PackReader, Unreadable
 from nbrewind.store.packs import KINDS
 from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
@@ -196,6 +196,7 @@ class LocalStore(Store):
             found = self._refs.find()
             trusted = sum(ref.trusted for ref in found)
             damaged = [*self._catalog.damaged.values(), *self._refs.damaged.values()]
+            damaged += self.unseen()
         return StoreInfo(
             location=self.location,
             format=self.format,
@@ -237,6 +238,15 @@ class LocalStore(Store):
         """Files of refs that were skipped, with what is wrong with each."""
         with self._lock:
             return {self._refs.path(place): why for place, why in self._refs.damaged.items()}
+
+    def unseen(self) -> list[str]:
+        """A sentence about each folder of which the names could not be listed.
+
+        What is in there may exist all the same: nothing may be removed for being referred to by
+        nothing, or be taken for lost.
+        """
+        with self._lock:
+            return [*self._catalog.unseen(), *self._refs.unseen()]
 
     def read_copy(self, place: Location) -> bytes:
         """One copy of an object; raises as `get`."""
@@ -331,6 +341,8 @@ class LocalStore(Store):
         with self._lock:
             if isinstance(why, ObjectMissing):
                 self._catalog.gone(place.pack)
+            elif isinstance(why, Unreadable):
+                self._catalog.leave_out(oid, place.pack)
             else:
                 self._catalog.forget(oid, place.pack)
 

@@ -25,6 +25,7 @@ from blake3 import blake3
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
 from nbrewind.store.abc import Kind
+from nbrewind.store.durable import again_if_stale, close
 
 PACK_FORMAT = 1
 HEADER = struct.Struct("<8sII")
@@ -97,17 +98,17 @@ def read_index(path: str, name: bytes) -> bytes:
         ObjectDamaged: the pack is torn, truncated, or not the one its name says.
         OSError: it cannot be read.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = again_if_stale(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
         size = os.fstat(fd).st_size
 
         def read_end(length: int) -> tuple[bytes, int]:
             start = max(0, size - length)
-            return _read(fd, start, size - start), size
+            return read_at(fd, start, size - start), size
 
         return index_from(read_end, name, path)
     finally:
-        os.close(fd)
+        close(fd)
 
 
 def index_from(read_end: Callable[[int], tuple[bytes, int]], name: bytes, place: str) -> bytes:
@@ -163,7 +164,8 @@ def scan(path: str) -> list[Entry]:
     return found
 
 
-def _read(fd: int, at: int, length: int) -> bytes:
+def read_at(fd: int, at: int, length: int) -> bytes:
+    """Bytes of a file, fewer only at its end. Raises `OSError`."""
     parts = []
     while length:
         part = os.pread(fd, length, at)

@@ -8,7 +8,7 @@ import os
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
-from nbrewind.store import refs, trust
+from nbrewind.store import durable, refs, trust
 from nbrewind.store.listing import Listing, NameListing
 from nbrewind.store.refs import SignedRef
 
@@ -51,6 +51,10 @@ class RefIndex:
                 self._read((lineage, seq))
         for place in again:
             self._read(place)
+
+    def unseen(self) -> list[str]:
+        """A sentence about each folder whose names could not be listed."""
+        return list(self._listing.unseen.values())
 
     def add(self, body: RefBody, signed: SignedRef) -> StoredRef:
         """Note a ref that this process has just published."""
@@ -104,7 +108,8 @@ class RefIndex:
     def _read(self, place: Place) -> None:
         path = self.path(place)
         try:
-            self._keep(place, *refs.decode(self._content(place), *place))
+            content = durable.again_if_stale(lambda: self._content(place))
+            self._keep(place, *refs.decode(content, *place))
         except FileNotFoundError:
             self._drop(place)
         except (OSError, ObjectDamaged) as exc:

@@ -22,6 +22,7 @@ class RemoteListing:
     def __init__(self, files: Files, workers: Executor) -> None:
         self.fetched: dict[Place, bytes | OSError] = {}
         """Files not asked for so far, or what went wrong."""
+        self.unseen: dict[str, str] = {}
         self._files = files
         self._workers = workers
         self._known: set[tuple[str, str]] = set()
