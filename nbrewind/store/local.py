@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+import msgspec
+
 from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable, TrustError
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
@@ -288,16 +290,19 @@ class LocalStore(Store):
         with self._lock:
             return self._refs.add(body, signed)
 
-    def noticed(self, lineage: str, seq: int) -> StoredRef:
-        """This session's flusher published a ref, and wrote the packs it names.
+    def noticed(self, body: RefBody, seq: int) -> StoredRef:
+        """This session's flusher published a ref as number `seq`, and wrote the packs it names.
 
         Raises:
-            StoreNotWritable: the ref cannot be read.
+            TrustError: the ref cannot be read at the moment, and neither can the user's key.
         """
         with self._lock:
-            stored = self._refs.note(lineage, seq)
+            stored = self._refs.note(body.lineage, seq)
             if stored is None:
-                raise StoreNotWritable(f"the ref {lineage}/{seq} cannot be read after all")
+                # It is durable all the same; the next refresh finds it.
+                self._catalog.stale()
+                body = msgspec.structs.replace(body, seq=seq)
+                return StoredRef(body=body, key=trust.own_key(), trusted=True)
             for pack in stored.body.objects:
                 self._catalog.note(pack)
             self._settled.update(stored.body.objects)

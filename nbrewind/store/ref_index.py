@@ -67,10 +67,10 @@ class RefIndex:
     def note(self, lineage: str, seq: int) -> StoredRef | None:
         """Note a ref that another process has just published; None if it cannot be read."""
         place = (lineage, seq)
-        self._listing.note(lineage, refs.file_name(seq))
         self._read(place)
         if place not in self._found:
             return None
+        self._listing.note(lineage, refs.file_name(seq))
         return self._stored(place, trust.trusts({self._found[place][1].key}))
 
     def find(self, source_digest: str | None = None) -> list[StoredRef]:
