@@ -42,6 +42,7 @@ class LocalWriter(ObjectWriter):
 
     def __init__(self, store: LocalStore, session: str, number: int) -> None:
         super().__init__(store)
+        self._store = store
         self._session = session
         self._stem = os.path.join(session, str(number))
         self._epoch = store.pipeline.epoch
