@@ -25,9 +25,6 @@ _log = logging.getLogger(__name__)
 
 SEGMENT_PACKS = 128
 """Packs without a segment from which one is written."""
-MOST_SEGMENTS = 8
-"""Segments from which they are merged into one."""
-
 PACK_SUFFIX = ".pack"
 
 
@@ -128,6 +125,7 @@ class Catalog:
         """Note a pack that this process has just written."""
         self._listing.note(*pack_place(pack))
         self.add(pack, index)
+        self._write_segment()
 
     def note(self, pack: ObjectId) -> None:
         """Note a pack that another process has just written."""
@@ -155,8 +153,7 @@ class Catalog:
         for pack in self._missing():
             self._load(pack)
         self._complete = True
-        if not self._read_only and len(self._indexes) >= SEGMENT_PACKS:
-            self._write_segment()
+        self._write_segment()
 
     def everything(self) -> Iterator[Location]:
         """Every copy of every object in readable packs."""
@@ -237,15 +234,27 @@ class Catalog:
                 self._in_segments.update(segment.packs)
 
     def _write_segment(self) -> None:
-        """Move what is known of single packs into a segment; failing to is no loss."""
-        indexes = {pack: self._indexes[pack] for pack in self._indexes if pack in self._on_disk}
-        superseded: list[str] = []
-        if len(self._segments) + 1 >= MOST_SEGMENTS:
-            superseded = [*self._segments, *self._useless]
-            for segment in self._segments.values():
-                for pack, index in segments.split(segment).items():
-                    if pack in self._on_disk:
-                        indexes[pack] = index
+        """Move what is known of many single packs into a segment; failing to is no loss.
+
+        Segments that are no larger are merged into it: then there are few, and each entry is
+        written again only as often as their number doubles.
+        """
+        if self._read_only or len(self._indexes) < SEGMENT_PACKS:
+            return
+        single = self._indexes.keys() & self._on_disk - self._in_segments
+        if len(single) < SEGMENT_PACKS:
+            return
+        indexes = {pack: self._indexes[pack] for pack in sorted(single)}
+        size = sum(map(len, indexes.values()))
+        superseded = [*self._useless]
+        for old, segment in sorted(self._segments.items(), key=lambda item: item[1].count):
+            if segment.count * ENTRY.size > size:
+                break
+            size += segment.count * ENTRY.size
+            superseded.append(old)
+            for pack, index in segments.split(segment).items():
+                if pack in self._on_disk:
+                    indexes.setdefault(pack, index)
         content = segments.build(indexes)
         name = segments.file_name(content)
         temporary = os.path.join(self._idx, f"{uuid.uuid4().hex}.tmp")

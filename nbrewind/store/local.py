@@ -28,6 +28,7 @@ from nbrewind.store.pack_reader import PackReader, Unreadable
 from nbrewind.store.packs import KINDS
 from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
+from nbrewind.store.ref_segments import RefSegments
 from nbrewind.store.refs import SignedRef
 from nbrewind.store.runs import Part, choose
 from nbrewind.store.session import clean_dead_sessions, make_session
@@ -95,7 +96,8 @@ class LocalStore(Store):
         self._lock = threading.RLock()
         self._catalog = Catalog(root, read_only=read_only)
         self._reader = PackReader(self._catalog)
-        self._refs = RefIndex(os.path.join(root, "refs"))
+        copies = RefSegments(os.path.join(root, "idx"), read_only=read_only)
+        self._refs = RefIndex(os.path.join(root, "refs"), segments=copies)
         self._session: tuple[int, str] | None = None
         self._commits = 0
         self._settled: set[ObjectId] = set()
@@ -239,6 +241,7 @@ class LocalStore(Store):
     def damaged_refs(self) -> dict[str, str]:
         """Files of refs that were skipped, with what is wrong with each."""
         with self._lock:
+            self._refs.read_again()
             return {self._refs.path(place): why for place, why in self._refs.damaged.items()}
 
     def unseen(self) -> list[str]:

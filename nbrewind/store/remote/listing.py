@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Executor
 
 from nbrewind.store import refs
-from nbrewind.store.ref_index import Place, RefIndex
+from nbrewind.store.ref_index import RefIndex
+from nbrewind.store.refs import Place
 from nbrewind.store.remote.files import Files
 
 FOLDER = "refs"
