@@ -139,6 +139,33 @@ def index_from(read_end: Callable[[int], tuple[bytes, int]], name: bytes, place:
     return index
 
 
+def is_framed(path: str, entries: Iterable[Entry]) -> bool:
+    """Whether all in a pack besides its payloads is as it was written.
+
+    Readers do without most of that; a forward scan of a pack whose index is lost does not.
+
+    Args:
+        path: The pack.
+        entries: All of its objects.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found = sorted((entry._replace(pack=0) for entry in entries), key=lambda entry: entry.offset)
+    with open(path, "rb") as file:
+        if file.read(HEADER.size) != pack_header():
+            return False
+        at = HEADER.size
+        for entry in found:
+            head = record_head(entry.kind, entry.codec, entry.stored, entry.size, entry.oid)
+            file.seek(at)
+            if entry.offset != at + HEAD.size or file.read(HEAD.size) != head:
+                return False
+            at = entry.offset + entry.stored
+        file.seek(at)
+        return file.read() == pack_footer(found)[0]
+
+
 def scan(path: str) -> list[Entry]:
     """The records of a pack found by reading it forward, without its index.
 
