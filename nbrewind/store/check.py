@@ -77,7 +77,8 @@ def check_store(store: LocalStore, *, repair: bool = False) -> CheckReport:
             ]
         damage += wrong
         if wrong:
-            doomed[pack] = places
+            # In the order of the file, so that one which can be healed whole gets its name back.
+            doomed[pack] = sorted(places, key=lambda place: place.entry.offset)
     damage += store.unseen()
     refs = store.damaged_refs()
     damage += refs.values()

@@ -102,7 +102,7 @@ def test_a_read_only_store_is_checked_but_not_repaired(tmp_path: Path) -> None:
         check_store(store, repair=True)
 
 
-@pytest.mark.parametrize("at", [3, 9, 15, 16, 21, 40, 75, -56, -20, -12])
+@pytest.mark.parametrize("at", [3, 9, 15, 16, 21, 40, 75, -10])
 def test_a_flipped_bit_that_no_reader_minds_is_found_and_healed(tmp_path: Path, at: int) -> None:
     blob, pack, _ = make(tmp_path)
     whole = pack.read_bytes()
