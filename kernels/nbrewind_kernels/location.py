@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from nbrewind.store import places
-
 STORE = ".nbrewind"
 UNNAMED = "unnamed"
 
@@ -22,8 +20,7 @@ class Location:
     """The notebook's folder."""
     notebook: str
     """The notebook's file name; records refer to it by that, so folders can be moved."""
-    store: str
-    """Its place: a directory, a bucket, or several of them, fastest first."""
+    store: Path
     env_policy: Literal["rerun", "accept"] = "rerun"
     """What a changed package means for the cells that used it."""
 
@@ -43,7 +40,7 @@ class Location:
         else:
             notebook = Path(environ.get("JPY_SESSION_NAME", "")).name or UNNAMED
         store = environ.get("NBREWIND_STORE", "")
-        return cls(root, notebook, places.absolute(store, here) if store else str(root / STORE))
+        return cls(root, notebook, here / store if store else root / STORE)
 
     def with_defaults(
         self, store: str, env_policy: str, environ: Mapping[str, str] = os.environ
@@ -51,7 +48,7 @@ class Location:
         """What the environment leaves open, from the kernel's configuration."""
         place = self.store
         if store and not environ.get("NBREWIND_STORE"):
-            place = places.absolute(store, self.root)
+            place = self.root / store
         policy = environ.get("NBREWIND_ENV_POLICY") or env_policy
         if policy not in ("rerun", "accept"):
             policy = "rerun"

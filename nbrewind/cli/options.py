@@ -20,12 +20,11 @@ Notebook = Annotated[
     Path, typer.Argument(metavar="NOTEBOOK", help="The notebook file.", show_default=False)
 ]
 Store = Annotated[
-    str | None,
+    Path | None,
     typer.Option(
         "--store",
-        metavar="PLACE",
-        help="Where records and checkpoints are kept: a directory, s3://BUCKET/PREFIX, or several "
-        "with commas between them, fastest first. "
+        metavar="DIR",
+        help="Where records and checkpoints are kept. "
         "[default: NBREWIND_STORE, else .nbrewind beside the notebook]",
         show_default=False,
     ),

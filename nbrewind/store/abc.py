@@ -126,6 +126,16 @@ class Store(ABC):
         """Wait until all that was to be committed later is durable, or has failed."""
         return
 
+    def hold(self, oids: Iterable[ObjectId]) -> None:
+        """Say in which manifests and records this session's values are, all of them.
+
+        While the session is alive no collection removes what they lead to, also if no ref does.
+
+        Raises:
+            StoreNotWritable: it cannot be said; a collection may remove them.
+        """
+        return
+
     @abstractmethod
     def refresh(self) -> None:
         """Notice what other writers published since the store was opened."""

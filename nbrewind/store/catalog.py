@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 SEGMENT_PACKS = 128
 """Packs without a segment from which one is written."""
+MOST_SEGMENTS = 8
+"""Segments from which they are merged into one."""
+
 PACK_SUFFIX = ".pack"
 
 
@@ -51,8 +54,11 @@ class Catalog:
         self._packs = os.path.join(root, "packs")
         self._idx = os.path.join(root, "idx")
         self._read_only = read_only
+        self._trash = os.path.join(root, "trash")
         self._listing = Listing(self._packs, PACK_SUFFIX)
+        self._trash_listing = Listing(self._trash, PACK_SUFFIX)
         self._on_disk: set[ObjectId] = set()
+        self._in_trash: set[ObjectId] = set()
         self._complete = False
         self._indexes: dict[ObjectId, bytes] = {}
         self._places: dict[ObjectId, list[tuple[ObjectId, int]]] = {}
@@ -60,53 +66,54 @@ class Catalog:
         self._in_segments: set[ObjectId] = set()
         self._useless: set[str] = set()
         self._bad: set[tuple[ObjectId, ObjectId]] = set()
-        self._unreadable: set[tuple[ObjectId, ObjectId]] = set()
         self.damaged: dict[ObjectId, str] = {}
         """Packs that were skipped, with a sentence about why."""
 
     def path(self, pack: ObjectId) -> str:
         """The file of a pack."""
-        return os.path.join(self._packs, *pack_place(pack))
+        is_trash = pack in self._in_trash and pack not in self._on_disk
+        return os.path.join(self._trash if is_trash else self._packs, *pack_place(pack))
+
+    def is_standing(self, pack: ObjectId) -> bool:
+        """Whether a pack is part of the store, as far as is known: not gone, not in trash."""
+        return pack in self._on_disk
 
     def stale(self) -> None:
         """Packs may have appeared or disappeared since the last look."""
         self._complete = False
-        self._unreadable.clear()
 
     def locate(self, oid: ObjectId, hints: Iterable[ObjectId] = ()) -> list[Location]:
-        """All copies of an object that are not known to be damaged.
+        """All copies of an object that are not known to be damaged; those in trash if none else.
 
         Args:
             oid: The object.
             hints: Packs in which it probably is.
         """
         found = self._known(oid)
-        if found:
+        if found and (self._complete or found[0].pack in self._on_disk):
             return found
         for pack in hints:
             if pack not in self._indexes and pack not in self.damaged:
                 self._load(pack)
         found = self._known(oid)
-        if not found and not self._complete:
+        if not self._complete and not (found and found[0].pack in self._on_disk):
             self.complete()
             found = self._known(oid)
         return found
 
     def is_bad(self, oid: ObjectId) -> bool:
         """Whether a copy of the object was found damaged."""
-        return any(bad == oid for bad, _ in self._bad | self._unreadable)
+        return any(bad == oid for bad, _ in self._bad)
 
     def forget(self, oid: ObjectId, pack: ObjectId) -> None:
         """A copy turned out to be damaged: another one may be added."""
         self._bad.add((oid, pack))
 
-    def leave_out(self, oid: ObjectId, pack: ObjectId) -> None:
-        """A copy cannot be read at the moment: it is not used until the next refresh."""
-        self._unreadable.add((oid, pack))
-
     def gone(self, pack: ObjectId) -> None:
-        """A pack's file turned out not to be there any more."""
+        """A pack's file turned out not to be there any more; it may be in trash now."""
         self._on_disk.discard(pack)
+        self._in_trash.discard(pack)
+        self._complete = False
 
     def add(self, pack: ObjectId, index: bytes) -> None:
         """Note a pack whose index is known to be right."""
@@ -114,6 +121,9 @@ class Catalog:
         self.damaged.pop(pack, None)
         # A pack written anew under its old name replaced a damaged one.
         self._bad = {bad for bad in self._bad if bad[1] != pack}
+        self._learn(pack, index)
+
+    def _learn(self, pack: ObjectId, index: bytes) -> None:
         if pack in self._indexes:
             return
         self._indexes[pack] = index
@@ -125,17 +135,12 @@ class Catalog:
         """Note a pack that this process has just written."""
         self._listing.note(*pack_place(pack))
         self.add(pack, index)
-        self._write_segment()
 
     def note(self, pack: ObjectId) -> None:
         """Note a pack that another process has just written."""
         self._listing.note(*pack_place(pack))
         self._on_disk.add(pack)
         self._load(pack)
-
-    def unseen(self) -> list[str]:
-        """A sentence about each folder whose names could not be listed."""
-        return list(self._listing.unseen.values())
 
     def complete(self) -> None:
         """Load what is known of every pack on disk."""
@@ -146,6 +151,13 @@ class Catalog:
                 self.damaged.pop(pack, None)
         names = [_pack_name(folder, name) for folder, name in added]
         self._on_disk.update(pack for pack in names if pack is not None)
+        # After the packs: one that is moved meanwhile is seen twice rather than not at all.
+        added, removed = self._trash_listing.scan()
+        for folder, name in removed:
+            if (pack := _pack_name(folder, name)) is not None:
+                self._in_trash.discard(pack)
+        names = [_pack_name(folder, name) for folder, name in added]
+        self._in_trash.update(pack for pack in names if pack is not None)
         for pack in list(self.damaged):
             self._load(pack)  # another writer may have replaced it
         if self._missing():
@@ -153,19 +165,21 @@ class Catalog:
         for pack in self._missing():
             self._load(pack)
         self._complete = True
-        self._write_segment()
+        if not self._read_only and len(self._indexes) >= SEGMENT_PACKS:
+            self._write_segment()
 
-    def everything(self) -> Iterator[Location]:
-        """Every copy of every object in readable packs."""
+    def everything(self, *, trash: bool = False) -> Iterator[Location]:
+        """Every copy of every object in readable packs; with `trash`, in those there instead."""
         self.complete()
+        wanted = self._in_trash - self._on_disk if trash else self._on_disk
         seen: set[ObjectId] = set()
-        for pack in self._indexes.keys() & self._on_disk:
+        for pack in self._indexes.keys() & wanted:
             seen.add(pack)
             index = self._indexes[pack]
             for number in range(len(index) // ENTRY.size):
                 yield Location(pack, entry_at(index, number))
         for segment in self._segments.values():
-            fresh = (self._on_disk - seen).intersection(segment.packs)
+            fresh = (wanted - seen).intersection(segment.packs)
             for entry in segment:
                 if segment.packs[entry.pack] in fresh:
                     yield Location(segment.packs[entry.pack], entry)
@@ -190,25 +204,29 @@ class Catalog:
         ]
         for segment in self._segments.values():
             found += [Location(segment.packs[entry.pack], entry) for entry in segment.find(oid)]
-        return [
-            place
-            for place in found
-            if place.pack in self._on_disk
-            and (oid, place.pack) not in self._bad
-            and (oid, place.pack) not in self._unreadable
-        ]
+        sound = [place for place in found if (oid, place.pack) not in self._bad]
+        standing = [place for place in sound if place.pack in self._on_disk]
+        return standing or [place for place in sound if place.pack in self._in_trash]
 
     def _missing(self) -> list[ObjectId]:
         known = self._indexes.keys() | self._in_segments | self.damaged.keys()
-        return sorted(self._on_disk - known)
+        return sorted((self._on_disk | self._in_trash) - known)
 
     def _load(self, pack: ObjectId) -> None:
         path = self.path(pack)
         try:
-            self.add(pack, read_index(path, pack))
+            index = read_index(path, pack)
+            if pack in self._in_trash and pack not in self._on_disk:
+                self._learn(pack, index)
+            else:
+                self.add(pack, index)
         except FileNotFoundError:
             self._on_disk.discard(pack)
+            self._in_trash.discard(pack)
         except (OSError, ObjectDamaged) as exc:
+            if pack not in self._on_disk:
+                self._in_trash.discard(pack)
+                return
             if pack not in self.damaged:
                 _log.warning("the pack %s was skipped: %s", path, exc)
             self.damaged[pack] = f"the pack {path} was skipped: {exc}"
@@ -234,27 +252,15 @@ class Catalog:
                 self._in_segments.update(segment.packs)
 
     def _write_segment(self) -> None:
-        """Move what is known of many single packs into a segment; failing to is no loss.
-
-        Segments that are no larger are merged into it: then there are few, and each entry is
-        written again only as often as their number doubles.
-        """
-        if self._read_only or len(self._indexes) < SEGMENT_PACKS:
-            return
-        single = self._indexes.keys() & self._on_disk - self._in_segments
-        if len(single) < SEGMENT_PACKS:
-            return
-        indexes = {pack: self._indexes[pack] for pack in sorted(single)}
-        size = sum(map(len, indexes.values()))
-        superseded = [*self._useless]
-        for old, segment in sorted(self._segments.items(), key=lambda item: item[1].count):
-            if segment.count * ENTRY.size > size:
-                break
-            size += segment.count * ENTRY.size
-            superseded.append(old)
-            for pack, index in segments.split(segment).items():
-                if pack in self._on_disk:
-                    indexes.setdefault(pack, index)
+        """Move what is known of single packs into a segment; failing to is no loss."""
+        indexes = {pack: self._indexes[pack] for pack in self._indexes if pack in self._on_disk}
+        superseded: list[str] = []
+        if len(self._segments) + 1 >= MOST_SEGMENTS:
+            superseded = [*self._segments, *self._useless]
+            for segment in self._segments.values():
+                for pack, index in segments.split(segment).items():
+                    if pack in self._on_disk:
+                        indexes[pack] = index
         content = segments.build(indexes)
         name = segments.file_name(content)
         temporary = os.path.join(self._idx, f"{uuid.uuid4().hex}.tmp")

@@ -23,8 +23,10 @@ from nbrewind.store import durable
 from nbrewind.store.catalog import pack_place
 from nbrewind.store.pack_writer import PackWriter
 from nbrewind.store.publish import RefFile
+from nbrewind.store.validation import validate
 
 if TYPE_CHECKING:
+    from nbrewind.store.leases import Flight
     from nbrewind.store.local import LocalStore
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class Ending:
         packs: The packs with the commit's objects, unfinished.
         relies_on: Packs with objects that the commit did not have to add.
         body: The ref.
+        flight: What the session's lease says of the commit.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Ending:
         packs: Sequence[PackWriter],
         relies_on: Iterable[ObjectId],
         body: RefBody,
+        flight: Flight,
     ) -> None:
         self.failure: Exception | None = None
         self.stored: StoredRef | None = None
@@ -58,6 +62,7 @@ class Ending:
         self._packs = packs
         self._relies_on = relies_on
         self._body = body
+        self._flight = flight
         self._done: list[tuple[str, ObjectId, bytes]] = []
         self._ref: RefFile | None = None
 
@@ -85,6 +90,7 @@ class Ending:
         it waits for that too.
         """
         folders: set[str] = set()
+        self._flight.hold_packs([name for _, name, _ in self._done])
         for path, name, _ in self._done:
             folder, file = pack_place(name)
             folder = os.path.join(self._store.location, "packs", folder)
@@ -93,9 +99,7 @@ class Ending:
             folders.add(folder)
         for pack in self._relies_on:
             if self._store.unsettled(pack):
-                folder = os.path.dirname(self._store.pack_path(pack))
-                durable.make_directory(folder)
-                folders.add(folder)
+                folders.add(os.path.dirname(self._store.pack_path(pack)))
         return folders
 
     def write_ref(self) -> None:
@@ -111,6 +115,10 @@ class Ending:
         self._ref = RefFile(os.path.join(self._store.location, "refs"), self._session, body)
         durable.make_directory(self._ref.folder)
         self._ref.write()
+
+    def validate(self) -> None:
+        """Make sure, now that the ref is visible, that no collection takes what it needs."""
+        validate(self._store, self._flight, self.ref.body.record, self._relies_on)
 
     def publish(self) -> None:
         """The ref's name is durable: the commit is acknowledged."""
@@ -134,6 +142,7 @@ class Ending:
             durable.discard(pack.path)
         if self._ref is not None and self.stored is None:
             self._ref.discard()
+        self._flight.end()
 
 
 def end_together(endings: Sequence[Ending], workers: Executor | None = None) -> None:
@@ -155,6 +164,7 @@ def end_together(endings: Sequence[Ending], workers: Executor | None = None) -> 
         standing = standing[:1] + _step(standing[1:], Ending.write_ref, workers)
         standing = linked = _step(standing, lambda e: e.ref.link(), None)
         standing = _synchronise(standing, lambda e: [e.ref.folder], None)
+        standing = _step(standing, Ending.validate, None)
         for ending in linked[len(standing) :]:
             ending.ref.withdraw()
         _step(standing, Ending.publish, None)

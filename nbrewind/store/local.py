@@ -13,27 +13,27 @@ import threading
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-import msgspec
-
 from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable, TrustError
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
-from nbrewind.store import arena, config, trust
+from nbrewind.store import arena, config, durable, trust
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.catalog import Catalog, Location
+from nbrewind.store.epochs import Epochs
 from nbrewind.store.flushing import Flushing, Quietly
 from nbrewind.store.info import StoreInfo
+from nbrewind.store.leases import LeaseHolder
 from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
-from nbrewind.store.pack_reader import PackReader, Unreadable
+from nbrewind.store.pack_reader import PackReader
 from nbrewind.store.packs import KINDS
 from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
-from nbrewind.store.ref_segments import RefSegments
 from nbrewind.store.refs import SignedRef
 from nbrewind.store.runs import Part, choose
 from nbrewind.store.session import clean_dead_sessions, make_session
 from nbrewind.store.staged_writer import StagedWriter
 from nbrewind.store.staging import Staging
+from nbrewind.store.validation import secure
 from nbrewind.store.writer import LocalWriter
 
 _log = logging.getLogger(__name__)
@@ -96,11 +96,14 @@ class LocalStore(Store):
         self._lock = threading.RLock()
         self._catalog = Catalog(root, read_only=read_only)
         self._reader = PackReader(self._catalog)
-        copies = RefSegments(os.path.join(root, "idx"), read_only=read_only)
-        self._refs = RefIndex(os.path.join(root, "refs"), segments=copies)
+        self._refs = RefIndex(os.path.join(root, "refs"))
         self._session: tuple[int, str] | None = None
         self._commits = 0
         self._settled: set[ObjectId] = set()
+        self.epochs = Epochs(root)
+        self.lease = LeaseHolder(root, self.epochs, self.session_directory)
+        self._condemned: frozenset[ObjectId] = frozenset()
+        self._followed = 0
         self.pipeline = Pipeline()
         self.staging = Staging()
         self.flushing: Flushing | None = None
@@ -119,15 +122,58 @@ class LocalStore(Store):
         """See `Store.begin`."""
         if self.flushing is not None and self.flushing.here:
             self._check_writable()
+            self._keep_lease()
             return StagedWriter(self, self.flushing)
         return self.begin_here()
 
     def begin_here(self) -> LocalWriter:
         """Start a commit that this process writes itself; raises as `begin`."""
         self._check_writable()
+        self._keep_lease()
+        with durable.writing(self.location):
+            flight = self.lease.begin()
+        self.follow_epochs()
         with self._lock:
             self._commits += 1
-            return LocalWriter(self, self._session_directory(), self._commits)
+            return LocalWriter(self, self._session_directory(), self._commits, flight)
+
+    def hold(self, oids: Iterable[ObjectId]) -> None:
+        """See `Store.hold`."""
+        if not self.read_only:
+            with durable.writing(self.location):
+                self.lease.hold(oids)
+
+    def follow_epochs(self, *, look: bool = False) -> None:
+        """Notice what collections decided: nothing they condemned is relied on from now on.
+
+        Args:
+            look: List the packs even if nothing was decided.
+        """
+        newest = self.epochs.newest()
+        if look or newest.number != self._followed:
+            with self._lock:
+                self._condemned = frozenset(newest.condemned)
+                self._catalog.stale()
+                self._catalog.complete()
+                self._followed = newest.number
+
+    def _keep_lease(self) -> None:
+        """Notice what collections decided, also of this session: it may count as gone.
+
+        Raises:
+            StoreNotWritable: it did, and values it refers to were removed.
+        """
+        self.follow_epochs()
+        if not self.lease.is_fenced():
+            return
+        with durable.writing(self.location):
+            self.lease.renew()
+            missing = secure(self, self.lease.holds, self.lease.keep_packs)
+        if missing:
+            raise StoreNotWritable(
+                f"this session was out of reach for so long that {len(missing)} objects of its "
+                f"values were removed from {self.location}: restart the kernel to record again"
+            )
 
     def _check_writable(self) -> None:
         if self.read_only:
@@ -200,7 +246,6 @@ class LocalStore(Store):
             found = self._refs.find()
             trusted = sum(ref.trusted for ref in found)
             damaged = [*self._catalog.damaged.values(), *self._refs.damaged.values()]
-            damaged += self.unseen()
         return StoreInfo(
             location=self.location,
             format=self.format,
@@ -218,6 +263,7 @@ class LocalStore(Store):
         if self.flushing is not None:
             self.flushing.close()
         self.pipeline.wait()
+        self.lease.close()
         self._reader.close()
         with self._lock:
             if self._session is not None and self._session[0] == os.getpid():
@@ -241,28 +287,44 @@ class LocalStore(Store):
     def damaged_refs(self) -> dict[str, str]:
         """Files of refs that were skipped, with what is wrong with each."""
         with self._lock:
-            self._refs.read_again()
             return {self._refs.path(place): why for place, why in self._refs.damaged.items()}
-
-    def unseen(self) -> list[str]:
-        """A sentence about each folder of which the names could not be listed.
-
-        What is in there may exist all the same: nothing may be removed for being referred to by
-        nothing, or be taken for lost.
-        """
-        with self._lock:
-            return [*self._catalog.unseen(), *self._refs.unseen()]
 
     def read_copy(self, place: Location) -> bytes:
         """One copy of an object; raises as `get`."""
         return self._reader.read(place)
 
+    def trashed_packs(self) -> dict[ObjectId, list[Location]]:
+        """The objects in each readable pack that is in trash."""
+        with self._lock:
+            found: dict[ObjectId, list[Location]] = {}
+            for place in self._catalog.everything(trash=True):
+                found.setdefault(place.pack, []).append(place)
+            return found
+
+    def copies_of(self, oid: ObjectId) -> list[Location]:
+        """All copies of an object, those of commits that are being made visible as well."""
+        with self._lock:
+            return self._catalog.locate(oid, self._refs.packs_of(oid))
+
     # What a commit needs of the store.
 
     def packs_with(self, oid: ObjectId) -> list[ObjectId]:
-        """The packs that have an object."""
+        """The packs that have an object and can be relied on."""
         with self._lock:
-            return [place.pack for place in self._catalog.locate(oid)]
+            return [p.pack for p in self._catalog.locate(oid) if self.is_staying(p.pack)]
+
+    def is_staying(self, pack: ObjectId) -> bool:
+        """Whether a pack can be relied on: it is there and not condemned."""
+        return not self.is_condemned(pack) and self._catalog.is_standing(pack)
+
+    def is_condemned(self, pack: ObjectId) -> bool:
+        """Whether a pack must not be relied on any more."""
+        return pack in self._condemned
+
+    def session_directory(self) -> str:
+        """Where this process may write files that are not part of the store yet."""
+        with self._lock:
+            return self._session_directory()
 
     def pack_path(self, pack: ObjectId) -> str:
         """The file of a pack."""
@@ -293,19 +355,16 @@ class LocalStore(Store):
         with self._lock:
             return self._refs.add(body, signed)
 
-    def noticed(self, body: RefBody, seq: int) -> StoredRef:
-        """This session's flusher published a ref as number `seq`, and wrote the packs it names.
+    def noticed(self, lineage: str, seq: int) -> StoredRef:
+        """This session's flusher published a ref, and wrote the packs it names.
 
         Raises:
-            TrustError: the ref cannot be read at the moment, and neither can the user's key.
+            StoreNotWritable: the ref cannot be read.
         """
         with self._lock:
-            stored = self._refs.note(body.lineage, seq)
+            stored = self._refs.note(lineage, seq)
             if stored is None:
-                # It is durable all the same; the next refresh finds it.
-                self._catalog.stale()
-                body = msgspec.structs.replace(body, seq=seq)
-                return StoredRef(body=body, key=trust.own_key(), trusted=True)
+                raise StoreNotWritable(f"the ref {lineage}/{seq} cannot be read after all")
             for pack in stored.body.objects:
                 self._catalog.note(pack)
             self._settled.update(stored.body.objects)
@@ -349,8 +408,6 @@ class LocalStore(Store):
         with self._lock:
             if isinstance(why, ObjectMissing):
                 self._catalog.gone(place.pack)
-            elif isinstance(why, Unreadable):
-                self._catalog.leave_out(oid, place.pack)
             else:
                 self._catalog.forget(oid, place.pack)
 

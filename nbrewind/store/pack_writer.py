@@ -18,7 +18,6 @@ from nbrewind.store.packs import (
     Entry,
     pack_footer,
     pack_header,
-    read_at,
     record_head,
 )
 from nbrewind.store.staging import Copies
@@ -94,8 +93,8 @@ class PackWriter:
     def close(self) -> None:
         """Close the file; a no-op after `finish`."""
         if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            durable.close(fd)
+            os.close(self._fd)
+            self._fd = -1
         self._pieces.clear()
         if self._copies is not None:
             self._copies.release()
@@ -115,7 +114,7 @@ class PackWriter:
         try:
             durable.write_all(fd, [pack_header()])
             for entry in self._entries:
-                payload = read_at(self._fd, entry.offset, entry.stored)
+                payload = os.pread(self._fd, entry.stored, entry.offset)
                 try:
                     content = codecs.decode(entry.codec, payload, entry.size)
                 except ObjectDamaged as exc:
@@ -130,7 +129,7 @@ class PackWriter:
             durable.discard(path)
             raise
         finally:
-            durable.close(fd)
+            os.close(fd)
         os.rename(path, self.path)
 
 

@@ -49,28 +49,49 @@ def clean_dead_sessions(tmp: str) -> None:
     """Remove what processes of this machine left behind that are gone; others are not judged."""
     with contextlib.suppress(OSError):
         for name in os.listdir(tmp):
-            if _is_dead(tmp, name):
+            if is_dead(tmp, name):
                 shutil.rmtree(os.path.join(tmp, name), ignore_errors=True)
                 _log.info("removed what an interrupted process left in %s", name)
 
 
-def _is_dead(tmp: str, name: str) -> bool:
+def is_dead(tmp: str, name: str) -> bool:
+    """Whether a session is known to be over: its process, of this machine, is gone."""
     match = _NAME.fullmatch(name)
     if match is None or match["host"] != host_name() or not match["boot"]:
         return False
     if match["boot"] != _boot():
         # Another boot of this machine, unless two machines go by one name: wait a day.
-        return time.time() - os.stat(os.path.join(tmp, name)).st_mtime > _FOREIGN_BOOT_SECONDS
-    # Containers share a host's name, not its process numbers: there a live pid looks gone.
-    if match["space"] != _pid_space():
+        try:
+            changed = os.stat(os.path.join(tmp, name)).st_mtime
+        except FileNotFoundError:
+            return True
+        return time.time() - changed > _FOREIGN_BOOT_SECONDS
+    return _is_near(match) and _is_running(match) is False
+
+
+def is_alive(name: str) -> bool:
+    """Whether a session is known to be alive: its process can be seen from here."""
+    match = _NAME.fullmatch(name)
+    if match is None or match["host"] != host_name() or match["boot"] != _boot():
         return False
+    return bool(match["boot"]) and _is_near(match) and _is_running(match) is True
+
+
+def _is_near(match: re.Match[str]) -> bool:
+    # Containers share a host's name, not its process numbers: there a live pid looks gone.
+    return match["space"] == _pid_space()
+
+
+def _is_running(match: re.Match[str]) -> bool | None:
     try:
         os.kill(int(match["pid"]), 0)
     except ProcessLookupError:
+        return False
+    except PermissionError:
         return True
     except (OSError, OverflowError):
-        return False
-    return False
+        return None
+    return True
 
 
 def _boot() -> str:

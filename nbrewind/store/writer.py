@@ -23,6 +23,7 @@ from nbrewind.store.workers import run_all
 
 if TYPE_CHECKING:
     from nbrewind.store.arena import Piece
+    from nbrewind.store.leases import Flight
     from nbrewind.store.local import LocalStore
     from nbrewind.store.messages import Staged
 
@@ -40,9 +41,9 @@ class LocalWriter(ObjectWriter):
     Used by one thread at a time.
     """
 
-    def __init__(self, store: LocalStore, session: str, number: int) -> None:
+    def __init__(self, store: LocalStore, session: str, number: int, flight: Flight) -> None:
         super().__init__(store)
-        self._store = store
+        self._flight = flight
         self._session = session
         self._stem = os.path.join(session, str(number))
         self._epoch = store.pipeline.epoch
@@ -113,6 +114,8 @@ class LocalWriter(ObjectWriter):
 
     def abort(self) -> None:
         """See `StoreWriter.abort`."""
+        if not self._ended:
+            self._flight.end()
         self._ended = True
         for pack in self._packs:
             pack.close()
@@ -124,7 +127,7 @@ class LocalWriter(ObjectWriter):
         self._check_body(body)
         self._ended = True
         packs, self._packs = self._packs, []
-        return Ending(self._store, self._session, packs, self._relies_on, body)
+        return Ending(self._store, self._session, packs, self._relies_on, body, self._flight)
 
     def _is_added(self, oid: ObjectId) -> bool:
         return oid in self._added or self._store.pipeline.holds(oid)

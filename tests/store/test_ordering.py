@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nbrewind.store import open_store
+from nbrewind.store.leases import read_leases
 from nbrewind.testing.store_conformance import commit, ref_body
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -28,7 +29,8 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         seen.append(("fsync", short(os.readlink(f"/proc/self/fd/{fd}"))))
 
     def rename(source: str, target: str) -> None:
-        seen.append(("rename", short(target)))
+        if not target.endswith(".lease"):  # a lease need not survive what its session does not
+            seen.append(("rename", short(target)))
         os.replace(source, target)
 
     real = os.link
@@ -73,3 +75,22 @@ def test_names_of_other_writers_packs_are_durable_before_a_ref_relies_on_them(
         writer = store.begin()
         writer.commit(ref_body(writer.put("record", b"first")))
         assert steps == expected
+
+
+def test_a_lease_names_packs_before_they_can_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    held: list[bool] = []
+
+    def rename(source: str, target: str) -> None:
+        if target.endswith(".pack"):
+            (lease,) = read_leases(str(tmp_path)).values()
+            held.append(bytes.fromhex(Path(target).stem) in lease.packs)
+        os.replace(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    commit(store, b"record")
+    assert held == [True]
+    (lease,) = read_leases(str(tmp_path)).values()
+    assert (lease.epoch, lease.packs) == (None, ())
