@@ -38,7 +38,7 @@ from nbrewind_kernels.notebooks import (
 )
 from nbrewind_kernels.parameters import inject
 from nbrewind_kernels.stopping import Stopping
-from nbrewind_kernels.store_place import store_path
+from nbrewind_kernels.store_place import store_place
 
 _PATIENCE = 600.0
 """Seconds the engine may think about a request before the run goes on without it."""
@@ -53,7 +53,7 @@ class RunRequest:
     mode: RunMode
     output: Path | None = None
     """Where the result goes; None: in place."""
-    store: Path | None = None
+    store: str | None = None
     """None: `NBREWIND_STORE`, else `.nbrewind` beside the notebook."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     env_policy: Literal["rerun", "accept"] = "rerun"
@@ -233,7 +233,7 @@ class _Run:
         return {
             **os.environ,
             "NBREWIND_NOTEBOOK": str(self.file.path),
-            "NBREWIND_STORE": str(store_path(self.file.path, self.request.store)),
+            "NBREWIND_STORE": store_place(self.file.path, self.request.store),
             "NBREWIND_ENV_POLICY": self.request.env_policy,
         }
 

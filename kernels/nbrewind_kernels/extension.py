@@ -52,7 +52,7 @@ class Auditing:
                 _log,
                 stdin_socket=kernel.stdin_socket,
             )
-        shell.register_magics(RewindMagics(shell, self.cells, "audit", str(location.store)))
+        shell.register_magics(RewindMagics(shell, self.cells, "audit", location.store))
         shell.events.register("pre_run_cell", self.begin)
         shell.events.register("post_run_cell", self.end)
 

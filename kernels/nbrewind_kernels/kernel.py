@@ -86,7 +86,7 @@ class RewindKernel(_Base):  # type: ignore[misc]
 
     store = Unicode(
         "",
-        help="""Folder of the store; `.nbrewind` beside the notebook if empty.
+        help="""Place of the store, see NBREWIND_STORE; `.nbrewind` beside the notebook if empty.
         NBREWIND_STORE overrides it.
         """,
     ).tag(config=True)
@@ -112,7 +112,7 @@ class RewindKernel(_Base):  # type: ignore[misc]
             self.cells.tell("start recording", error)
         try:
             self.cells.recorder = self._recorder()
-            magics = RewindMagics(self.shell, self.cells, self.mode, str(location.store))
+            magics = RewindMagics(self.shell, self.cells, self.mode, location.store)
             self.shell.register_magics(magics)
         except Exception as error:
             self.cells.tell("watch outputs", error)

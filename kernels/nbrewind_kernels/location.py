@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
+from nbrewind.store import places
+
 STORE = ".nbrewind"
 UNNAMED = "unnamed"
 
@@ -20,7 +22,8 @@ class Location:
     """The notebook's folder."""
     notebook: str
     """The notebook's file name; records refer to it by that, so folders can be moved."""
-    store: Path
+    store: str
+    """Its place: a directory, a bucket, or several of them, fastest first."""
     env_policy: Literal["rerun", "accept"] = "rerun"
     """What a changed package means for the cells that used it."""
 
@@ -40,7 +43,7 @@ class Location:
         else:
             notebook = Path(environ.get("JPY_SESSION_NAME", "")).name or UNNAMED
         store = environ.get("NBREWIND_STORE", "")
-        return cls(root, notebook, here / store if store else root / STORE)
+        return cls(root, notebook, places.absolute(store, here) if store else str(root / STORE))
 
     def with_defaults(
         self, store: str, env_policy: str, environ: Mapping[str, str] = os.environ
@@ -48,7 +51,7 @@ class Location:
         """What the environment leaves open, from the kernel's configuration."""
         place = self.store
         if store and not environ.get("NBREWIND_STORE"):
-            place = self.root / store
+            place = places.absolute(store, self.root)
         policy = environ.get("NBREWIND_ENV_POLICY") or env_policy
         if policy not in ("rerun", "accept"):
             policy = "rerun"

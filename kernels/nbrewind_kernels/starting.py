@@ -20,7 +20,7 @@ def start_engine(shell: Shell, mode: Literal["audit", "replay"], location: Locat
     the notebook (law L6).
     """
     from nbrewind.state.audit import unheard
-    from nbrewind.store.local import open_store
+    from nbrewind.store.opening import open_store
     from nbrewind_kernels.engine import Engine
 
     keep_logs_out_of_cells()

@@ -48,7 +48,7 @@ def demo(
         store = folder / ".nbrewind"
 
         typer.echo("1. Audit: run every cell and record what it read, wrote and printed.\n")
-        result = show_run(RunRequest(notebook, "audit", store=store))
+        result = show_run(RunRequest(notebook, "audit", store=str(store)))
         if result.exit_code:
             raise typer.Exit(result.exit_code)
 
@@ -56,7 +56,7 @@ def demo(
         _edit(notebook)
 
         typer.echo("3. Replay: run only what that changed.\n")
-        result = show_run(RunRequest(notebook, "replay", store=store))
+        result = show_run(RunRequest(notebook, "replay", store=str(store)))
         if result.exit_code:
             raise typer.Exit(result.exit_code)
         if keep is not None:

@@ -20,11 +20,12 @@ Notebook = Annotated[
     Path, typer.Argument(metavar="NOTEBOOK", help="The notebook file.", show_default=False)
 ]
 Store = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--store",
-        metavar="DIR",
-        help="Where records and checkpoints are kept. "
+        metavar="PLACE",
+        help="Where records and checkpoints are kept: a directory, s3://BUCKET/PREFIX, or several "
+        "with commas between them, fastest first. "
         "[default: NBREWIND_STORE, else .nbrewind beside the notebook]",
         show_default=False,
     ),

@@ -113,7 +113,7 @@ def _request(
     output: Path | None,
     given: list[str] | None,
     raw: list[str] | None,
-    store: Path | None,
+    store: str | None,
     timeout: float | None,
     kernel_timeout: float,
     env: EnvPolicy = EnvPolicy.RERUN,

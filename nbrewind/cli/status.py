@@ -77,11 +77,12 @@ def status(
     )
 
 
-def _forecast(notebook: Path, store: Path | None, env: EnvPolicy) -> StatusReport:
+def _forecast(notebook: Path, store: str | None, env: EnvPolicy) -> StatusReport:
     from nbrewind.cli.store import find_store
     from nbrewind.model.reasons import Reason
     from nbrewind.model.reports import CellStatus, StatusReport
-    from nbrewind.store.local import open_store
+    from nbrewind.store.opening import open_store
+    from nbrewind.store.places import is_missing_directory
     from nbrewind_analysis.book import RecordBook
     from nbrewind_analysis.choice import CellHint
     from nbrewind_analysis.forecast import PlannedCell, forecast
@@ -90,7 +91,7 @@ def _forecast(notebook: Path, store: Path | None, env: EnvPolicy) -> StatusRepor
 
     cells = code_cells(notebook)
     place = find_store(notebook, store)
-    if not place.exists():
+    if is_missing_directory(place):
         never = Reason("never-run", detail=f"there is no store at {place}")
         report = StatusReport(
             notebook="",

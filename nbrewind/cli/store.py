@@ -11,7 +11,7 @@ from nbrewind.cli.options import Json, Store
 from nbrewind.cli.output import size, write_json
 
 if TYPE_CHECKING:
-    from nbrewind.store.local import LocalStore
+    from nbrewind.store.abc import Store as AnyStore
 
 app = typer.Typer(help="Look into a store.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,20 +25,20 @@ Place = Annotated[
 ]
 
 
-def find_store(notebook: Path | None, store: Path | None) -> Path:
-    """The directory of a notebook's store, or of the current folder's."""
-    from nbrewind_kernels.store_place import store_path
+def find_store(notebook: Path | None, store: str | None) -> str:
+    """The place of a notebook's store, or of the current folder's."""
+    from nbrewind_kernels.store_place import store_place
 
-    return store_path(notebook if notebook is not None else Path("notebook"), store)
+    return store_place(notebook if notebook is not None else Path("notebook"), store)
 
 
-def open_for_reading(notebook: Path | None, store: Path | None) -> LocalStore:
+def open_for_reading(notebook: Path | None, store: str | None) -> AnyStore:
     """Open a store without writing anything.
 
     Raises:
         StoreFormatError: there is none, or it is of a newer format.
     """
-    from nbrewind.store.local import open_store
+    from nbrewind.store.opening import open_store
 
     return open_store(find_store(notebook, store), create=False, read_only=True)
 

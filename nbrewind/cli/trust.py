@@ -84,7 +84,7 @@ def remove(key: Key) -> None:
     typer.echo(f"removed {whole}")
 
 
-def _keys_here(notebook: Path | None, store: Path | None) -> set[str]:
+def _keys_here(notebook: Path | None, store: str | None) -> set[str]:
     from nbrewind.store.trust import keys_of
 
     try:

@@ -25,9 +25,6 @@ _log = logging.getLogger(__name__)
 
 SEGMENT_PACKS = 128
 """Packs without a segment from which one is written."""
-MOST_SEGMENTS = 8
-"""Segments from which they are merged into one."""
-
 PACK_SUFFIX = ".pack"
 
 
@@ -66,6 +63,7 @@ class Catalog:
         self._in_segments: set[ObjectId] = set()
         self._useless: set[str] = set()
         self._bad: set[tuple[ObjectId, ObjectId]] = set()
+        self._unreadable: set[tuple[ObjectId, ObjectId]] = set()
         self.damaged: dict[ObjectId, str] = {}
         """Packs that were skipped, with a sentence about why."""
 
@@ -81,6 +79,7 @@ class Catalog:
     def stale(self) -> None:
         """Packs may have appeared or disappeared since the last look."""
         self._complete = False
+        self._unreadable.clear()
 
     def locate(self, oid: ObjectId, hints: Iterable[ObjectId] = ()) -> list[Location]:
         """All copies of an object that are not known to be damaged; those in trash if none else.
@@ -103,11 +102,15 @@ class Catalog:
 
     def is_bad(self, oid: ObjectId) -> bool:
         """Whether a copy of the object was found damaged."""
-        return any(bad == oid for bad, _ in self._bad)
+        return any(bad == oid for bad, _ in self._bad | self._unreadable)
 
     def forget(self, oid: ObjectId, pack: ObjectId) -> None:
         """A copy turned out to be damaged: another one may be added."""
         self._bad.add((oid, pack))
+
+    def leave_out(self, oid: ObjectId, pack: ObjectId) -> None:
+        """A copy cannot be read at the moment: it is not used until the next refresh."""
+        self._unreadable.add((oid, pack))
 
     def gone(self, pack: ObjectId) -> None:
         """A pack's file turned out not to be there any more; it may be in trash now."""
@@ -135,12 +138,17 @@ class Catalog:
         """Note a pack that this process has just written."""
         self._listing.note(*pack_place(pack))
         self.add(pack, index)
+        self._write_segment()
 
     def note(self, pack: ObjectId) -> None:
         """Note a pack that another process has just written."""
         self._listing.note(*pack_place(pack))
         self._on_disk.add(pack)
         self._load(pack)
+
+    def unseen(self) -> list[str]:
+        """A sentence about each folder whose names could not be listed."""
+        return list(self._listing.unseen.values())
 
     def complete(self) -> None:
         """Load what is known of every pack on disk."""
@@ -165,8 +173,7 @@ class Catalog:
         for pack in self._missing():
             self._load(pack)
         self._complete = True
-        if not self._read_only and len(self._indexes) >= SEGMENT_PACKS:
-            self._write_segment()
+        self._write_segment()
 
     def everything(self, *, trash: bool = False) -> Iterator[Location]:
         """Every copy of every object in readable packs; with `trash`, in those there instead."""
@@ -204,7 +211,11 @@ class Catalog:
         ]
         for segment in self._segments.values():
             found += [Location(segment.packs[entry.pack], entry) for entry in segment.find(oid)]
-        sound = [place for place in found if (oid, place.pack) not in self._bad]
+        sound = [
+            place
+            for place in found
+            if (oid, place.pack) not in self._bad and (oid, place.pack) not in self._unreadable
+        ]
         standing = [place for place in sound if place.pack in self._on_disk]
         return standing or [place for place in sound if place.pack in self._in_trash]
 
@@ -252,15 +263,27 @@ class Catalog:
                 self._in_segments.update(segment.packs)
 
     def _write_segment(self) -> None:
-        """Move what is known of single packs into a segment; failing to is no loss."""
-        indexes = {pack: self._indexes[pack] for pack in self._indexes if pack in self._on_disk}
-        superseded: list[str] = []
-        if len(self._segments) + 1 >= MOST_SEGMENTS:
-            superseded = [*self._segments, *self._useless]
-            for segment in self._segments.values():
-                for pack, index in segments.split(segment).items():
-                    if pack in self._on_disk:
-                        indexes[pack] = index
+        """Move what is known of many single packs into a segment; failing to is no loss.
+
+        Segments that are no larger are merged into it: then there are few, and each entry is
+        written again only as often as their number doubles.
+        """
+        if self._read_only or len(self._indexes) < SEGMENT_PACKS:
+            return
+        single = self._indexes.keys() & self._on_disk - self._in_segments
+        if len(single) < SEGMENT_PACKS:
+            return
+        indexes = {pack: self._indexes[pack] for pack in sorted(single)}
+        size = sum(map(len, indexes.values()))
+        superseded = [*self._useless]
+        for old, segment in sorted(self._segments.items(), key=lambda item: item[1].count):
+            if segment.count * ENTRY.size > size:
+                break
+            size += segment.count * ENTRY.size
+            superseded.append(old)
+            for pack, index in segments.split(segment).items():
+                if pack in self._on_disk:
+                    indexes.setdefault(pack, index)
         content = segments.build(indexes)
         name = segments.file_name(content)
         temporary = os.path.join(self._idx, f"{uuid.uuid4().hex}.tmp")

@@ -22,7 +22,7 @@ from nbrewind.store.catalog import Location, pack_place
 from nbrewind.store.leaves import flat
 from nbrewind.store.local import LocalStore
 from nbrewind.store.pack_writer import PackWriter
-from nbrewind.store.packs import scan
+from nbrewind.store.packs import is_framed, scan
 from nbrewind.store.session import make_session
 
 _log = logging.getLogger(__name__)
@@ -71,9 +71,15 @@ def check_store(store: LocalStore, *, repair: bool = False) -> CheckReport:
     }
     for pack, places in packs.items():
         wrong = [why for place in places if (why := _wrong(store, place, good))]
+        if not wrong and not _is_framed(store.pack_path(pack), places):
+            wrong = [
+                f"the pack {store.pack_path(pack)} is damaged between its objects, which are right"
+            ]
         damage += wrong
         if wrong:
-            doomed[pack] = places
+            # In the order of the file, so that one which can be healed whole gets its name back.
+            doomed[pack] = sorted(places, key=lambda place: place.entry.offset)
+    damage += store.unseen()
     refs = store.damaged_refs()
     damage += refs.values()
     damage += [
@@ -99,6 +105,14 @@ def _scanned(path: str, pack: ObjectId) -> list[Location]:
     except OSError as exc:
         _log.warning("nothing can be salvaged from %s: %s", path, exc)
         return []
+
+
+def _is_framed(path: str, places: list[Location]) -> bool:
+    try:
+        return is_framed(path, [place.entry for place in places])
+    except OSError as exc:
+        _log.warning("not looked at: %s", exc)
+        return True
 
 
 def _wrong(store: LocalStore, place: Location, good: set[ObjectId]) -> str:

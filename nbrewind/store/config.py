@@ -18,7 +18,9 @@ from nbrewind.model.blobs import LEAF_BYTES
 from nbrewind.store.codec import CODECS
 from nbrewind.store.cutting import CutRule
 from nbrewind.store.durable import (
+    again_if_stale,
     discard,
+    exists,
     make_directory,
     sync_directory,
     write_small,
@@ -69,14 +71,15 @@ def create(root: str) -> None:
     """
     with writing(root):
         os.makedirs(root, exist_ok=True)
-        if not os.path.exists(os.path.join(root, CONFIG)):
+        # A file that merely cannot be seen is not replaced: it may be of another format.
+        if not exists(os.path.join(root, CONFIG)):
             _refuse_foreign(root)
             _write_once(root, CONFIG, initial())
             sync_directory(os.path.dirname(os.path.abspath(root)))
         for name in DIRECTORIES:
             make_directory(os.path.join(root, name))
         for name, text in _FILES.items():
-            if not os.path.exists(os.path.join(root, name)):
+            if not exists(os.path.join(root, name)):
                 _write_once(root, name, text)
 
 
@@ -96,8 +99,7 @@ def check(root: str) -> Parameters:
     """
     path = os.path.join(root, CONFIG)
     try:
-        with open(path, "rb") as file:
-            return parse(file.read(), root)
+        return parse(again_if_stale(lambda: _content(path)), root)
     except FileNotFoundError:
         raise StoreFormatError(
             f"{root} is not an NBRewind store: it has no {CONFIG}; give the path of a store "
@@ -143,6 +145,11 @@ def parse(content: bytes, root: str) -> Parameters:
             "upgrade NBRewind, or rename the store to start a new one"
         )
     return Parameters(format=number, stream_cuts=STREAM_CUTS if "streams" in found else None)
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _parameters(number: int) -> dict[str, Any]:

@@ -10,11 +10,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from nbrewind.errors import StoreNotWritable
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space there or choose another store",
@@ -23,10 +29,12 @@ _ADVICE = {
     errno.EACCES: "permission denied: change the permissions or choose another store",
     errno.EPERM: "permission denied: change the permissions or choose another store",
     errno.EIO: "the disk reports an input/output error: check it",
+    errno.ESTALE: "the file server has forgotten the directory: mount it again",
     errno.ENOENT: "the directory disappeared while it was in use",
 }
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.ENOTTY}
+_ONCE_MORE = {errno.EIO, errno.ESTALE}
 _FILE_MODE = 0o666  # umask decides
 _MOST_PIECES = 512  # below every system's IOV_MAX
 
@@ -88,16 +96,55 @@ def sync_directory(path: str) -> None:
         if exc.errno not in _UNSUPPORTED:
             raise
     finally:
-        os.close(fd)
+        close(fd)
+
+
+_named: set[tuple[str, int, int]] = set()
+"""Directories whose names are known to be durable: path, device, inode."""
 
 
 def make_directory(path: str) -> bool:
-    """Make a directory and its name durable; False if it was there."""
+    """Make a directory and its name durable; False if it was there.
+
+    One that was there may have been made a moment ago by somebody who has not synchronised its
+    name yet, or failed to, so that is not left to them.
+    """
     try:
         os.mkdir(path)
+        made = True
     except FileExistsError:
+        made = False
+    info = os.stat(path)
+    if made or (path, info.st_dev, info.st_ino) not in _named:
+        sync_directory(os.path.dirname(path))
+        _named.add((path, info.st_dev, info.st_ino))
+    return made
+
+
+def close(fd: int) -> None:
+    """Close a file that was only read, is synchronised, or is given up: no error matters then."""
+    try:
+        os.close(fd)
+    except OSError as exc:
+        _log.debug("closing a file: %s", exc)
+
+
+def again_if_stale(action: Callable[[], _T]) -> _T:
+    """Do it; once more if the server had forgotten the file: its name may lead to a new one."""
+    try:
+        return action()
+    except OSError as exc:
+        if exc.errno != errno.ESTALE:
+            raise
+    return action()
+
+
+def exists(path: str) -> bool:
+    """Whether something has this name. Raises `OSError` where that cannot be found out."""
+    try:
+        again_if_stale(lambda: os.stat(path))
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    sync_directory(os.path.dirname(path))
     return True
 
 
@@ -111,10 +158,10 @@ def write_small(path: str, content: bytes) -> None:
             return
         except OSError as exc:
             discard(path)
-            if attempt == 2 or exc.errno != errno.EIO:
+            if attempt == 2 or exc.errno not in _ONCE_MORE:
                 raise
         finally:
-            os.close(fd)
+            close(fd)
 
 
 def same_file(path: str, other: str) -> bool:

@@ -99,7 +99,9 @@ class Ending:
             folders.add(folder)
         for pack in self._relies_on:
             if self._store.unsettled(pack):
-                folders.add(os.path.dirname(self._store.pack_path(pack)))
+                folder = os.path.dirname(self._store.pack_path(pack))
+                durable.make_directory(folder)
+                folders.add(folder)
         return folders
 
     def write_ref(self) -> None:

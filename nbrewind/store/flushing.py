@@ -271,9 +271,10 @@ class Flushing:
             self._conclude(handed, failure, max(self._epoch, self._base + answer.epoch))
             return
         try:
-            handed.stored = self._store.noticed(handed.commit.body.lineage, answer.seq)
-        except NBRewindError as failure:
-            self._conclude(handed, failure, self._epoch + 1)
+            handed.stored = self._store.noticed(handed.commit.body, answer.seq)
+        except (NBRewindError, OSError) as failure:
+            # The flusher knows of no failure: its count stays the measure.
+            self._conclude(handed, failure, self._epoch)
         else:
             self._conclude(handed, None, self._epoch)
 

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+import msgspec
+
 from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable, TrustError
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
@@ -24,10 +26,11 @@ from nbrewind.store.flushing import Flushing, Quietly
 from nbrewind.store.info import StoreInfo
 from nbrewind.store.leases import LeaseHolder
 from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
-from nbrewind.store.pack_reader import PackReader
+from nbrewind.store.pack_reader import PackReader, Unreadable
 from nbrewind.store.packs import KINDS
 from nbrewind.store.pipeline import Pipeline
 from nbrewind.store.ref_index import RefIndex
+from nbrewind.store.ref_segments import RefSegments
 from nbrewind.store.refs import SignedRef
 from nbrewind.store.runs import Part, choose
 from nbrewind.store.session import clean_dead_sessions, make_session
@@ -96,7 +99,8 @@ class LocalStore(Store):
         self._lock = threading.RLock()
         self._catalog = Catalog(root, read_only=read_only)
         self._reader = PackReader(self._catalog)
-        self._refs = RefIndex(os.path.join(root, "refs"))
+        copies = RefSegments(os.path.join(root, "idx"), read_only=read_only)
+        self._refs = RefIndex(os.path.join(root, "refs"), segments=copies)
         self._session: tuple[int, str] | None = None
         self._commits = 0
         self._settled: set[ObjectId] = set()
@@ -246,6 +250,7 @@ class LocalStore(Store):
             found = self._refs.find()
             trusted = sum(ref.trusted for ref in found)
             damaged = [*self._catalog.damaged.values(), *self._refs.damaged.values()]
+            damaged += self.unseen()
         return StoreInfo(
             location=self.location,
             format=self.format,
@@ -287,7 +292,17 @@ class LocalStore(Store):
     def damaged_refs(self) -> dict[str, str]:
         """Files of refs that were skipped, with what is wrong with each."""
         with self._lock:
+            self._refs.read_again()
             return {self._refs.path(place): why for place, why in self._refs.damaged.items()}
+
+    def unseen(self) -> list[str]:
+        """A sentence about each folder of which the names could not be listed.
+
+        What is in there may exist all the same: nothing may be removed for being referred to by
+        nothing, or be taken for lost.
+        """
+        with self._lock:
+            return [*self._catalog.unseen(), *self._refs.unseen()]
 
     def read_copy(self, place: Location) -> bytes:
         """One copy of an object; raises as `get`."""
@@ -355,16 +370,19 @@ class LocalStore(Store):
         with self._lock:
             return self._refs.add(body, signed)
 
-    def noticed(self, lineage: str, seq: int) -> StoredRef:
-        """This session's flusher published a ref, and wrote the packs it names.
+    def noticed(self, body: RefBody, seq: int) -> StoredRef:
+        """This session's flusher published a ref as number `seq`, and wrote the packs it names.
 
         Raises:
-            StoreNotWritable: the ref cannot be read.
+            TrustError: the ref cannot be read at the moment, and neither can the user's key.
         """
         with self._lock:
-            stored = self._refs.note(lineage, seq)
+            stored = self._refs.note(body.lineage, seq)
             if stored is None:
-                raise StoreNotWritable(f"the ref {lineage}/{seq} cannot be read after all")
+                # It is durable all the same; the next refresh finds it.
+                self._catalog.stale()
+                body = msgspec.structs.replace(body, seq=seq)
+                return StoredRef(body=body, key=trust.own_key(), trusted=True)
             for pack in stored.body.objects:
                 self._catalog.note(pack)
             self._settled.update(stored.body.objects)
@@ -408,6 +426,8 @@ class LocalStore(Store):
         with self._lock:
             if isinstance(why, ObjectMissing):
                 self._catalog.gone(place.pack)
+            elif isinstance(why, Unreadable):
+                self._catalog.leave_out(oid, place.pack)
             else:
                 self._catalog.forget(oid, place.pack)
 

@@ -1,30 +1,38 @@
-"""What commits to a directory store have in common: bytes become named objects, each once."""
+"""What commits to stores have in common: bytes become named objects, each once."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from nbrewind.errors import ObjectMissing, StoreNotWritable
 from nbrewind.model.blobs import LEAF_BYTES, BlobRef, ObjectId
 from nbrewind.model.refs import RefBody
 from nbrewind.store.abc import Buffer, Kind, StoreWriter
-from nbrewind.store.cutting import cut
-from nbrewind.store.leaves import blob_digest, flat, object_id, split
+from nbrewind.store.cutting import CutRule, cut
+from nbrewind.store.leaves import LeafHasher, blob_digest, flat, object_id, split
 from nbrewind.store.refs import check_lineage
 from nbrewind.store.workers import run_all
 
-if TYPE_CHECKING:
-    from nbrewind.store.local import LocalStore
+
+class Holdings(Protocol):
+    """What a writer has to know of its store."""
+
+    hasher: LeafHasher
+    stream_cuts: CutRule | None
+
+    def packs_with(self, oid: ObjectId) -> list[ObjectId]:
+        """The packs that have an object."""
+        ...
 
 
 class ObjectWriter(StoreWriter):
     """A writer whose subclass says what is there already and where the rest goes."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, holdings: Holdings) -> None:
         self.bytes_added = 0
-        self._store = store
+        self._holdings = holdings
         self._relies_on: set[ObjectId] = set()
         self._ended = False
 
@@ -40,7 +48,7 @@ class ObjectWriter(StoreWriter):
     def put_blob(self, data: Buffer, leaves: Sequence[ObjectId] | None = None) -> BlobRef:
         """See `StoreWriter.put_blob`."""
         views = split(data)
-        ids = tuple(leaves) if leaves is not None else self._store.hasher.leaves(data)
+        ids = tuple(leaves) if leaves is not None else self._holdings.hasher.leaves(data)
         if len(ids) != len(views):
             raise ValueError(f"{len(ids)} leaf ids were given for {len(views)} leaves")
         self._add("chunk", views, ids)
@@ -49,14 +57,14 @@ class ObjectWriter(StoreWriter):
 
     def put_stream(self, data: Buffer) -> BlobRef:
         """See `StoreWriter.put_stream`."""
-        rule = self._store.stream_cuts
+        rule = self._holdings.stream_cuts
         view = flat(data)
         if rule is None or view.nbytes <= rule.usual:
             return self.put_blob(view)
         views = cut(view, rule)
         ids = tuple(run_all(object_id, views))
         self._add("chunk", views, ids)
-        return BlobRef(size=view.nbytes, digest=self._store.hasher.digest(view), chunks=ids)
+        return BlobRef(size=view.nbytes, digest=self._holdings.hasher.digest(view), chunks=ids)
 
     def _add(self, kind: Kind, views: Sequence[memoryview], ids: Sequence[ObjectId]) -> None:
         self._check()
@@ -77,7 +85,7 @@ class ObjectWriter(StoreWriter):
         """Whether an object need not be added; notes the pack that the commit then relies on."""
         if self._is_added(oid):
             return True
-        packs = self._store.packs_with(oid)
+        packs = self._holdings.packs_with(oid)
         self._relies_on.update(packs[:1])
         return bool(packs)
 

@@ -6,6 +6,7 @@ import os
 
 from nbrewind.store import places
 from nbrewind.store.abc import Store
+from nbrewind.store.flushing import Quietly
 from nbrewind.store.leaves import LeafHasher
 from nbrewind.store.local import open_store as open_directory
 
@@ -16,6 +17,7 @@ def open_store(
     create: bool = True,
     read_only: bool = False,
     hasher: LeafHasher | None = None,
+    flusher: Quietly | None = None,
 ) -> Store:
     """Open the store in a directory or a bucket.
 
@@ -24,6 +26,7 @@ def open_store(
         create: Make a store there if there is none.
         read_only: Write nothing at all, not even into an existing store.
         hasher: Shares what was hashed already with whoever else uses it.
+        flusher: Commit to a directory through a process of its own; see `local.open_store`.
 
     Raises:
         StoreFormatError: there is no store, or it is not of a format this version knows.
@@ -35,4 +38,4 @@ def open_store(
         from nbrewind.store.remote.store import open_bucket
 
         return open_bucket(text, create=create, read_only=read_only, hasher=hasher)
-    return open_directory(text, create=create, read_only=read_only, hasher=hasher)
+    return open_directory(text, create=create, read_only=read_only, hasher=hasher, flusher=flusher)

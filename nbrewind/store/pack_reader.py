@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from nbrewind.errors import ObjectDamaged, ObjectMissing
 from nbrewind.model.blobs import LEAF_BYTES
-from nbrewind.store import codec
+from nbrewind.store import codec, durable
 from nbrewind.store.catalog import Catalog, Location
 from nbrewind.store.leaves import object_id
 from nbrewind.store.packs import KINDS
 from nbrewind.store.runs import RUN_BYTES, Part, Run, batches, plan
 from nbrewind.store.workers import run_all
+
+_T = TypeVar("_T")
 
 _OPEN_PACKS = 64
 _AHEAD_BYTES = 16 * 1024 * 1024
@@ -34,7 +36,11 @@ class _Pack:
 
     def __del__(self) -> None:
         if self.fd >= 0:
-            os.close(self.fd)
+            durable.close(self.fd)
+
+
+class Unreadable(ObjectDamaged):
+    """The system could not read it at this moment; nothing is known against it."""
 
 
 class PackReader:
@@ -50,7 +56,7 @@ class PackReader:
 
         Raises:
             ObjectMissing: its pack is gone.
-            ObjectDamaged: it does not match its id.
+            ObjectDamaged: it does not match its id, or (`Unreadable`) cannot be read now.
         """
         entry = place.entry
         if entry.kind == KINDS.index("chunk") + 1 and entry.size > LEAF_BYTES:
@@ -147,32 +153,38 @@ class PackReader:
         ]
 
     def _payload(self, place: Location, length: int) -> memoryview:
-        if place.entry.offset + length > self._size(place):
+        size = self._with_pack(place, lambda fd: os.fstat(fd).st_size)
+        if place.entry.offset + length > size:
             raise self._damaged(place, "its pack is truncated")
         payload = memoryview(bytearray(length))
         self._fill(place, payload)
         return payload
 
-    def _size(self, place: Location) -> int:
+    def _fill(self, place: Location, target: memoryview) -> None:
+        if not self._with_pack(place, lambda fd: _read_pieces(fd, [target], place.entry.offset)):
+            raise self._damaged(place, "its pack is truncated")
+
+    def _with_pack(self, place: Location, action: Callable[[int], _T]) -> _T:
+        """Do something with an object's pack, opened once more if its server forgot it."""
+
+        def attempt() -> _T:
+            pack = self._pack(place.pack)
+            try:
+                return action(pack.fd)
+            except OSError:
+                self.drop(place.pack)
+                raise
+
         try:
-            return os.fstat(self._pack(place.pack).fd).st_size
+            return durable.again_if_stale(attempt)
         except FileNotFoundError as exc:
             raise self._missing(place) from exc
         except OSError as exc:
-            raise self._damaged(place, f"its pack cannot be read ({exc.strerror})") from exc
-
-    def _fill(self, place: Location, target: memoryview) -> None:
-        for attempt in (1, 2):
-            try:
-                if not _read_pieces(self._pack(place.pack).fd, [target], place.entry.offset):
-                    raise self._damaged(place, "its pack is truncated")
-                return
-            except FileNotFoundError as exc:
-                raise self._missing(place) from exc
-            except OSError as exc:
-                if exc.errno != errno.ESTALE or attempt == 2:
-                    raise self._damaged(place, f"its pack cannot be read ({exc.strerror})") from exc
-                self.drop(place.pack)
+            raise Unreadable(
+                f"object {place.entry.oid.hex()[:16]} cannot be read now "
+                f"({self._catalog.path(place.pack)}: {exc.strerror}); the cell that made it will "
+                "be executed again"
+            ) from exc
 
     def _pack(self, name: bytes) -> _Pack:
         with self._lock:

@@ -18,6 +18,7 @@ from nbrewind.store.packs import (
     Entry,
     pack_footer,
     pack_header,
+    read_at,
     record_head,
 )
 from nbrewind.store.staging import Copies
@@ -93,8 +94,8 @@ class PackWriter:
     def close(self) -> None:
         """Close the file; a no-op after `finish`."""
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            durable.close(fd)
         self._pieces.clear()
         if self._copies is not None:
             self._copies.release()
@@ -114,7 +115,7 @@ class PackWriter:
         try:
             durable.write_all(fd, [pack_header()])
             for entry in self._entries:
-                payload = os.pread(self._fd, entry.stored, entry.offset)
+                payload = read_at(self._fd, entry.offset, entry.stored)
                 try:
                     content = codecs.decode(entry.codec, payload, entry.size)
                 except ObjectDamaged as exc:
@@ -129,7 +130,7 @@ class PackWriter:
             durable.discard(path)
             raise
         finally:
-            os.close(fd)
+            durable.close(fd)
         os.rename(path, self.path)
 
 

@@ -25,6 +25,7 @@ from blake3 import blake3
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
 from nbrewind.store.abc import Kind
+from nbrewind.store.durable import again_if_stale, close
 
 PACK_FORMAT = 1
 HEADER = struct.Struct("<8sII")
@@ -97,17 +98,17 @@ def read_index(path: str, name: bytes) -> bytes:
         ObjectDamaged: the pack is torn, truncated, or not the one its name says.
         OSError: it cannot be read.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = again_if_stale(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
         size = os.fstat(fd).st_size
 
         def read_end(length: int) -> tuple[bytes, int]:
             start = max(0, size - length)
-            return _read(fd, start, size - start), size
+            return read_at(fd, start, size - start), size
 
         return index_from(read_end, name, path)
     finally:
-        os.close(fd)
+        close(fd)
 
 
 def index_from(read_end: Callable[[int], tuple[bytes, int]], name: bytes, place: str) -> bytes:
@@ -138,6 +139,33 @@ def index_from(read_end: Callable[[int], tuple[bytes, int]], name: bytes, place:
     return index
 
 
+def is_framed(path: str, entries: Iterable[Entry]) -> bool:
+    """Whether all in a pack besides its payloads is as it was written.
+
+    Readers do without most of that; a forward scan of a pack whose index is lost does not.
+
+    Args:
+        path: The pack.
+        entries: All of its objects.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found = sorted((entry._replace(pack=0) for entry in entries), key=lambda entry: entry.offset)
+    with open(path, "rb") as file:
+        if file.read(HEADER.size) != pack_header():
+            return False
+        at = HEADER.size
+        for entry in found:
+            head = record_head(entry.kind, entry.codec, entry.stored, entry.size, entry.oid)
+            file.seek(at)
+            if entry.offset != at + HEAD.size or file.read(HEAD.size) != head:
+                return False
+            at = entry.offset + entry.stored
+        file.seek(at)
+        return file.read() == pack_footer(found)[0]
+
+
 def scan(path: str) -> list[Entry]:
     """The records of a pack found by reading it forward, without its index.
 
@@ -163,7 +191,8 @@ def scan(path: str) -> list[Entry]:
     return found
 
 
-def _read(fd: int, at: int, length: int) -> bytes:
+def read_at(fd: int, at: int, length: int) -> bytes:
+    """Bytes of a file, fewer only at its end. Raises `OSError`."""
     parts = []
     while length:
         part = os.pread(fd, length, at)

@@ -16,16 +16,16 @@ def is_bucket(place: str) -> bool:
     return place.startswith(BUCKET_SCHEME)
 
 
-def tiers_of(place: str) -> tuple[str, ...]:
+def tiers_of(place: str | os.PathLike[str]) -> tuple[str, ...]:
     """The single places of a chain, fastest first.
 
     They are separated by commas, each of which is followed by `/`, `~` or a scheme such as
     `s3://`: all but the first must be absolute.
     """
-    return tuple(part.strip() for part in _SEPARATOR.split(place) if part.strip())
+    return tuple(part.strip() for part in _SEPARATOR.split(os.fspath(place)) if part.strip())
 
 
-def absolute(place: str, base: str | os.PathLike[str] = "") -> str:
+def absolute(place: str | os.PathLike[str], base: str | os.PathLike[str] = "") -> str:
     """A place, or a chain of them, that means the same from everywhere.
 
     Args:
@@ -38,3 +38,8 @@ def absolute(place: str, base: str | os.PathLike[str] = "") -> str:
         else os.path.abspath(os.path.join(base or os.getcwd(), os.path.expanduser(part)))
         for part in tiers_of(place)
     )
+
+
+def is_missing_directory(place: str) -> bool:
+    """Whether a place is a single directory that does not exist."""
+    return len(tiers_of(place)) == 1 and not is_bucket(place) and not os.path.exists(place)

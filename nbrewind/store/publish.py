@@ -81,7 +81,8 @@ class RefFile:
             os.link(self._temporary, self.path)
         except OSError as exc:
             # Over a network a link can succeed and its answer be lost: then both names are one
-            # file. The number of links would not tell: a backup makes more, some systems count none.
+            # file. The number of links would not tell: a backup makes more, some systems count
+            # none.
             if durable.same_file(self._temporary, self.path):
                 return True
             if isinstance(exc, FileExistsError):
@@ -110,7 +111,7 @@ def create_exclusively(path: str, content: bytes) -> bool:
         durable.discard(path)
         raise
     finally:
-        os.close(fd)
+        durable.close(fd)
     return True
 
 

@@ -8,14 +8,12 @@ import os
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
-from nbrewind.store import refs, trust
+from nbrewind.store import durable, ref_segments, refs, trust
 from nbrewind.store.listing import Listing, NameListing
-from nbrewind.store.refs import SignedRef
+from nbrewind.store.ref_segments import RefSegments
+from nbrewind.store.refs import Place, SignedRef
 
 _log = logging.getLogger(__name__)
-
-Place = tuple[str, int]
-"""Lineage and number."""
 
 
 class RefIndex:
@@ -26,10 +24,17 @@ class RefIndex:
     Args:
         root: The `refs` directory.
         listing: Finds the files there; for stores that are not in a directory.
+        segments: Copies of many refs, which spare reading each.
     """
 
-    def __init__(self, root: str, listing: NameListing | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        listing: NameListing | None = None,
+        segments: RefSegments | None = None,
+    ) -> None:
         self._root = root
+        self._segments = segments
         self._listing = listing or Listing(root, refs.SUFFIX)
         self._found: dict[Place, tuple[RefBody, SignedRef]] = {}
         self._by_source: dict[str, set[Place]] = {}
@@ -45,12 +50,27 @@ class RefIndex:
         added, removed = self._listing.scan()
         for lineage, name in removed:
             self._drop((lineage, refs.sequence(name) or 0))
-        for lineage, name in added:
-            seq = refs.sequence(name)
-            if seq is not None:
-                self._read((lineage, seq))
+        numbered = [(lineage, refs.sequence(name)) for lineage, name in added]
+        places = [(lineage, seq) for lineage, seq in numbered if seq is not None]
+        copies: dict[Place, bytes] = {}
+        if self._segments is not None and len(places) >= ref_segments.SEGMENT_REFS:
+            copies = self._segments.load()
+        for place in places:
+            if not self._take(place, copies.get(place)):
+                self._read(place)
         for place in again:
             self._read(place)
+        if self._segments is not None:
+            self._segments.extend(self._found)
+
+    def read_again(self) -> None:
+        """Read every ref from its own file, whatever copies there are."""
+        for place in list(self._found):
+            self._read(place)
+
+    def unseen(self) -> list[str]:
+        """A sentence about each folder whose names could not be listed."""
+        return list(self._listing.unseen.values())
 
     def add(self, body: RefBody, signed: SignedRef) -> StoredRef:
         """Note a ref that this process has just published."""
@@ -63,10 +83,10 @@ class RefIndex:
     def note(self, lineage: str, seq: int) -> StoredRef | None:
         """Note a ref that another process has just published; None if it cannot be read."""
         place = (lineage, seq)
-        self._listing.note(lineage, refs.file_name(seq))
         self._read(place)
         if place not in self._found:
             return None
+        self._listing.note(lineage, refs.file_name(seq))
         return self._stored(place, trust.trusts({self._found[place][1].key}))
 
     def find(self, source_digest: str | None = None) -> list[StoredRef]:
@@ -101,10 +121,22 @@ class RefIndex:
             believed = self._genuine[place]
         return StoredRef(body=body, key=signed.key, trusted=believed)
 
+    def _take(self, place: Place, content: bytes | None) -> bool:
+        """Use a copy of a ref if there is one and it is right."""
+        if content is None:
+            return False
+        try:
+            self._keep(place, *refs.decode(content, *place))
+        except ObjectDamaged as exc:
+            _log.info("the copy of ref %s/%d is not used: %s", *place, exc)
+            return False
+        return True
+
     def _read(self, place: Place) -> None:
         path = self.path(place)
         try:
-            self._keep(place, *refs.decode(self._content(place), *place))
+            content = durable.again_if_stale(lambda: self._content(place))
+            self._keep(place, *refs.decode(content, *place))
         except FileNotFoundError:
             self._drop(place)
         except (OSError, ObjectDamaged) as exc:

@@ -31,6 +31,10 @@ _LINEAGE = re.compile(r"[0-9A-Za-z-]{1,64}")
 _NAME = re.compile(r"([0-9]{10})\.ref")
 
 
+Place = tuple[str, int]
+"""Lineage and number."""
+
+
 class SignedRef(msgspec.Struct, frozen=True, array_like=True):
     """The payload of a ref file."""
 
@@ -75,9 +79,14 @@ def encode(body: RefBody) -> tuple[bytes, SignedRef]:
     """
     raw = _encoder.encode(body)
     signed = SignedRef(raw, *trust.sign(raw))
+    return pack(signed), signed
+
+
+def pack(signed: SignedRef) -> bytes:
+    """The content of a ref's file."""
     payload = _encoder.encode(signed)
     content = MAGIC + _LENGTH.pack(len(payload)) + payload
-    return content + blake3(content).digest(), signed
+    return content + blake3(content).digest()
 
 
 def decode(content: bytes, lineage: str, seq: int) -> tuple[RefBody, SignedRef]:

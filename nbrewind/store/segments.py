@@ -64,6 +64,11 @@ class Segment:
         for number in range(self.count):
             yield entry_at(self._table, number)
 
+    def rows(self) -> Iterator[bytes]:
+        """The entries as stored."""
+        for at in range(0, len(self._table), ENTRY.size):
+            yield self._table[at : at + ENTRY.size]
+
     def _id(self, number: int) -> bytes:
         at = number * ENTRY.size
         return self._table[at : at + _ID_BYTES]
@@ -73,10 +78,10 @@ def build(indexes: Mapping[ObjectId, bytes]) -> bytes:
     """The content of a segment over packs, given the index of each."""
     rows: list[bytes] = []
     for number, index in enumerate(indexes.values()):
+        pack = number.to_bytes(4, "little")
         for at in range(0, len(index), ENTRY.size):
-            row = bytearray(index[at : at + ENTRY.size])
-            struct.pack_into("<I", row, _ID_BYTES, number)
-            rows.append(bytes(row))
+            end = at + ENTRY.size
+            rows.append(index[at : at + _ID_BYTES] + pack + index[at + _ID_BYTES + 4 : end])
     rows.sort()
     content = b"".join([MAGIC, _COUNTS.pack(len(indexes), len(rows)), *indexes, *rows])
     return content + blake3(content).digest()
@@ -85,8 +90,9 @@ def build(indexes: Mapping[ObjectId, bytes]) -> bytes:
 def split(segment: Segment) -> dict[ObjectId, bytes]:
     """The index of each pack of a segment; the reverse of `build`."""
     rows: list[list[bytes]] = [[] for _ in segment.packs]
-    for entry in segment:
-        rows[entry.pack].append(entry._replace(pack=0).pack_bytes())
+    for row in segment.rows():
+        pack = int.from_bytes(row[_ID_BYTES : _ID_BYTES + 4], "little")
+        rows[pack].append(row[:_ID_BYTES] + bytes(4) + row[_ID_BYTES + 4 :])
     return {name: b"".join(part) for name, part in zip(segment.packs, rows, strict=True)}
 
 

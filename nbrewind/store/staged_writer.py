@@ -29,6 +29,7 @@ class StagedWriter(ObjectWriter):
 
     def __init__(self, store: LocalStore, flushing: Flushing) -> None:
         super().__init__(store)
+        self._store = store
         self._flushing = flushing
         self._epochs = flushing.epoch, store.pipeline.epoch
         self._staged = Staged(flushing.arena, flushing.room)

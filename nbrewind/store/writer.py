@@ -43,6 +43,7 @@ class LocalWriter(ObjectWriter):
 
     def __init__(self, store: LocalStore, session: str, number: int, flight: Flight) -> None:
         super().__init__(store)
+        self._store = store
         self._flight = flight
         self._session = session
         self._stem = os.path.join(session, str(number))

@@ -21,14 +21,14 @@ def test_the_command_line_names_the_notebook_and_the_store(here: Path) -> None:
     assert (found.root, found.notebook, found.store) == (
         here / "sub",
         "a.ipynb",
-        here / "elsewhere",
+        str(here / "elsewhere"),
     )
-    assert Location.find({"NBREWIND_NOTEBOOK": "/x/b.ipynb"}).store == Path("/x/.nbrewind")
+    assert Location.find({"NBREWIND_NOTEBOOK": "/x/b.ipynb"}).store == "/x/.nbrewind"
 
 
 def test_a_jupyter_server_names_the_notebook(here: Path) -> None:
     found = Location.find({"JPY_SESSION_NAME": "folder/c.ipynb"})
-    assert (found.root, found.notebook, found.store) == (here, "c.ipynb", here / ".nbrewind")
+    assert (found.root, found.notebook, found.store) == (here, "c.ipynb", str(here / ".nbrewind"))
 
 
 def test_without_a_name_there_is_still_a_place(here: Path) -> None:
@@ -37,8 +37,8 @@ def test_without_a_name_there_is_still_a_place(here: Path) -> None:
 
 def test_configuration_fills_what_the_environment_leaves_open(here: Path) -> None:
     found = Location.find({}).with_defaults("kept", "accept", {})
-    assert (found.store, found.env_policy) == (here / "kept", "accept")
+    assert (found.store, found.env_policy) == (str(here / "kept"), "accept")
     environ = {"NBREWIND_STORE": "given", "NBREWIND_ENV_POLICY": "rerun"}
     found = Location.find(environ).with_defaults("kept", "accept", environ)
-    assert (found.store, found.env_policy) == (here / "given", "rerun")
+    assert (found.store, found.env_policy) == (str(here / "given"), "rerun")
     assert found.with_defaults("", "rerun", {"NBREWIND_ENV_POLICY": "what"}).env_policy == "rerun"

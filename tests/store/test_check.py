@@ -100,3 +100,17 @@ def test_a_read_only_store_is_checked_but_not_repaired(tmp_path: Path) -> None:
     assert not check_store(store).sound
     with pytest.raises(StoreNotWritable):
         check_store(store, repair=True)
+
+
+@pytest.mark.parametrize("at", [3, 9, 15, 16, 21, 40, 75, -10])
+def test_a_flipped_bit_that_no_reader_minds_is_found_and_healed(tmp_path: Path, at: int) -> None:
+    blob, pack, _ = make(tmp_path)
+    whole = pack.read_bytes()
+    damage(pack, at)
+    store = open_store(tmp_path)
+    report = check_store(store, repair=True)
+    assert len(report.damage) == 1
+    assert report.quarantined == []
+    assert pack.read_bytes() == whole
+    assert check_store(open_store(tmp_path)).sound
+    assert open_store(tmp_path).get_blob(blob) == CONTENT

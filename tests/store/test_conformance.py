@@ -25,7 +25,6 @@ class TestLocalStoreWithSegments(StoreConformance):
     @pytest.fixture
     def open(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
         monkeypatch.setattr("nbrewind.store.catalog.SEGMENT_PACKS", 1)
-        monkeypatch.setattr("nbrewind.store.catalog.MOST_SEGMENTS", 2)
         return lambda: open_store(tmp_path / "store")
 
 

@@ -314,3 +314,19 @@ except ChildProcessError:
 store.close()
 """
     assert finish(start(program, tmp_path / "store")) == ["none"]
+
+
+def test_a_ref_that_cannot_be_read_at_the_moment_is_committed_and_those_after_it_are(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Exception] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(store._refs, "note", lambda lineage, seq: None)
+        first = hand_over(store, 0, failures)
+        store.settle()
+    second = hand_over(store, 1, failures)
+    store.settle()
+    assert not failures
+    assert store.has([first, second])
+    store.refresh()
+    assert [ref.body.seq for ref in store.refs()] == [1, 0]

@@ -152,7 +152,6 @@ def test_index_segments_spare_the_packs_and_are_merged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbrewind.store.catalog.SEGMENT_PACKS", 5)
-    monkeypatch.setattr("nbrewind.store.catalog.MOST_SEGMENTS", 3)
     for number in range(40):
         store = open_store(tmp_path)
         commit(store, str(number).encode())

@@ -36,7 +36,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.segments = [
             patch("nbrewind.store.catalog.SEGMENT_PACKS", 3),
-            patch("nbrewind.store.catalog.MOST_SEGMENTS", 3),
+            patch("nbrewind.store.ref_segments.SEGMENT_REFS", 3),
             patch.dict("os.environ", {"NBREWIND_CONFIG_DIR": str(self.folder / "keys")}),
         ]
         for change in self.segments:

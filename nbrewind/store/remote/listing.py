@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Executor
 
 from nbrewind.store import refs
-from nbrewind.store.ref_index import Place, RefIndex
+from nbrewind.store.ref_index import RefIndex
+from nbrewind.store.refs import Place
 from nbrewind.store.remote.files import Files
 
 FOLDER = "refs"
@@ -22,6 +23,7 @@ class RemoteListing:
     def __init__(self, files: Files, workers: Executor) -> None:
         self.fetched: dict[Place, bytes | OSError] = {}
         """Files not asked for so far, or what went wrong."""
+        self.unseen: dict[str, str] = {}
         self._files = files
         self._workers = workers
         self._known: set[tuple[str, str]] = set()

@@ -231,6 +231,15 @@ class RemoteStore(Store):
 
     # What a commit needs of the store.
 
+    def packs_with(self, oid: ObjectId) -> list[ObjectId]:
+        """The packs that have an object; none if that cannot be looked up."""
+        try:
+            with self._lock:
+                return [place.pack for place in self._catalog.locate(oid)]
+        except OSError as exc:
+            _log.warning("%s cannot be searched: %s", self.location, exc)
+            return []
+
     def pack_written(self, pack: ObjectId, index: bytes) -> None:
         """A commit put a pack in place."""
         with self._lock:

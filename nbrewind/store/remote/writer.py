@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nbrewind.errors import ObjectMissing, StoreNotWritable, TrustError
-from nbrewind.model.blobs import LEAF_BYTES, BlobRef, ObjectId
+from nbrewind.errors import StoreNotWritable, TrustError
+from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store import codec, refs
-from nbrewind.store.abc import Buffer, Kind, StoreWriter
+from nbrewind.store.abc import Kind
 from nbrewind.store.config import PACK_BYTES
-from nbrewind.store.cutting import cut
-from nbrewind.store.leaves import blob_digest, flat, object_id, split
+from nbrewind.store.object_writer import ObjectWriter
 from nbrewind.store.pack_writer import ENTRY_OVERHEAD
 from nbrewind.store.packs import KINDS
 from nbrewind.store.remote.catalog import pack_name
@@ -39,51 +38,16 @@ Sent = tuple[ObjectId, bytes]
 """A pack's name and its index."""
 
 
-class RemoteWriter(StoreWriter):
+class RemoteWriter(ObjectWriter):
     """Fills packs in memory and sends each when it is full. Used by one thread at a time."""
 
     def __init__(self, store: RemoteStore) -> None:
-        self.bytes_added = 0
+        super().__init__(store)
         self._store = store
         self._epoch = store.later.epoch
         self._pack: PackBuilder | None = None
         self._sending: list[Future[Sent]] = []
         self._added: set[ObjectId] = set()
-        self._ended = False
-
-    def put(self, kind: Kind, data: Buffer) -> ObjectId:
-        """See `StoreWriter.put`."""
-        self._check()
-        view = flat(data)
-        if kind == "chunk" and view.nbytes > LEAF_BYTES:
-            raise ValueError(f"a chunk has at most {LEAF_BYTES} bytes; use put_blob")
-        oid = object_id(view)
-        if not self._has(oid):
-            self._append(kind, [view], [oid])
-        return oid
-
-    def put_blob(self, data: Buffer, leaves: Sequence[ObjectId] | None = None) -> BlobRef:
-        """See `StoreWriter.put_blob`."""
-        self._check()
-        views = split(data)
-        ids = tuple(leaves) if leaves is not None else self._store.hasher.leaves(data)
-        if len(ids) != len(views):
-            raise ValueError(f"{len(ids)} leaf ids were given for {len(views)} leaves")
-        self._add_chunks(views, ids)
-        size = sum(view.nbytes for view in views)
-        return BlobRef(size=size, digest=blob_digest(ids), chunks=ids)
-
-    def put_stream(self, data: Buffer) -> BlobRef:
-        """See `StoreWriter.put_stream`."""
-        rule = self._store.stream_cuts
-        view = flat(data)
-        if rule is None or view.nbytes <= rule.usual:
-            return self.put_blob(view)
-        self._check()
-        views = cut(view, rule)
-        ids = tuple(run_all(object_id, views))
-        self._add_chunks(views, ids)
-        return BlobRef(size=view.nbytes, digest=self._store.hasher.digest(view), chunks=ids)
 
     def commit(self, body: RefBody) -> StoredRef:
         """See `StoreWriter.commit`."""
@@ -108,13 +72,7 @@ class RemoteWriter(StoreWriter):
 
     def _end(self, body: RefBody) -> Callable[[], StoredRef]:
         """Hand everything over to what ends the commit."""
-        self._check()
-        refs.check_lineage(body.lineage)
-        if not self._has(body.record):
-            raise ObjectMissing(
-                f"the record {body.record.hex()[:16]} of this commit was never put: nothing was "
-                "committed"
-            )
+        self._check_body(body)
         self._ended = True
         pack, self._pack = self._pack, None
         sending, self._sending = self._sending, []
@@ -132,20 +90,8 @@ class RemoteWriter(StoreWriter):
 
         return end
 
-    def _check(self) -> None:
-        if self._ended:
-            raise StoreNotWritable("this commit has ended: begin another one")
-
-    def _has(self, oid: ObjectId) -> bool:
-        return oid in self._added or self._store.has([oid])
-
-    def _add_chunks(self, views: Sequence[memoryview], ids: Sequence[ObjectId]) -> None:
-        novel: dict[ObjectId, memoryview] = {}
-        for oid, view in zip(ids, views, strict=True):
-            if oid not in novel and not self._has(oid):
-                novel[oid] = view
-        if novel:
-            self._append("chunk", list(novel.values()), list(novel))
+    def _is_added(self, oid: ObjectId) -> bool:
+        return oid in self._added or self._store.later.holds(oid)
 
     def _append(self, kind: Kind, views: list[memoryview], ids: list[ObjectId]) -> None:
         number = KINDS.index(kind) + 1
@@ -161,12 +107,7 @@ class RemoteWriter(StoreWriter):
                     self._added.add(oid)
                     self.bytes_added += len(payload) + ENTRY_OVERHEAD
         except OSError as exc:
-            self.abort()
             raise StoreNotWritable(f"cannot write {self._store.location}: {exc}") from exc
-        except BaseException:
-            # An interrupt in the middle leaves a pack of unknown content: it is given up too.
-            self.abort()
-            raise
 
     def _room(self) -> PackBuilder:
         if self._pack is not None and self._pack.size >= PACK_BYTES:
