@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from nbrewind.cli.options import Json, Store
@@ -12,6 +14,8 @@ from nbrewind.cli.output import size, write_json
 
 if TYPE_CHECKING:
     from nbrewind.store.abc import Store as AnyStore
+    from nbrewind.store.info import TierInfo
+    from nbrewind.store.tiers.promoter import Step
 
 app = typer.Typer(help="Look into a store.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -55,15 +59,133 @@ def info(notebook: Place = None, store: Store = None, json: Json = None) -> None
         write_json(found, json)
         return
     objects = ", ".join(f"{count} {kind}s" for kind, count in sorted(found.objects.items()))
+    levels = ", ".join(f"{count} {level}" for level, count in found.levels.items())
     lines = [
         ("store", found.location),
         ("format", str(found.format)),
         ("size", f"{size(found.bytes)} in {found.packs} packs"),
         ("objects", objects or "none"),
         ("records", f"{found.refs}: {found.trusted_refs} trusted, {found.untrusted_refs} not"),
+        ("levels", levels or "none"),
+        *(("tier", _tier_line(tier)) for tier in found.tiers),
         *(("damaged", sentence) for sentence in found.damaged),
     ]
     for name, value in lines:
         typer.echo(f"{name:<8}  {value}")
     if found.untrusted_refs:
         typer.echo("see `nbrewind trust list`: untrusted records are never reused")
+
+
+def _tier_line(tier: TierInfo) -> str:
+    if tier.problem:
+        return f"{tier.location} ({tier.level}): {tier.problem}"
+    behind = f", {tier.missing_refs} still missing" if tier.missing_refs else ""
+    return (
+        f"{tier.location} ({tier.level}): {tier.refs} records{behind}, {size(tier.bytes)} in "
+        f"{tier.packs} packs"
+    )
+
+
+class TierPromoted(msgspec.Struct, kw_only=True):
+    """What `nbrewind store promote` did for one tier."""
+
+    location: str
+    refs: int = 0
+    packs: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    width: int = 1
+    """Most packs that were on their way at a time."""
+    refusals: int = 0
+    missing_refs: int = 0
+    """Records that are still not there."""
+    conflicts: list[str] = []
+    damaged: list[str] = []
+    problem: str = ""
+
+
+class PromoteReport(msgspec.Struct, kw_only=True):
+    """What `nbrewind store promote` did."""
+
+    tiers: list[TierPromoted]
+
+    @property
+    def complete(self) -> bool:
+        """Every tier has every record."""
+        return not any(t.problem or t.missing_refs or t.conflicts or t.damaged for t in self.tiers)
+
+
+@app.command("promote")
+def promote(
+    notebook: Place = None,
+    store: Store = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            help="Try again so long if a tier cannot be reached.",
+        ),
+    ] = 0.0,
+    json: Json = None,
+) -> None:
+    """Copy to every slower tier of a chain of stores what it does not have."""
+    from nbrewind.errors import UsageError
+    from nbrewind.store.places import tiers_of
+    from nbrewind.store.tiers.promoter import steps_of
+
+    place = find_store(notebook, store)
+    chain = tiers_of(place)
+    if len(chain) < 2:
+        raise UsageError(f"{place} is a single store: give a chain such as /fast,s3://bucket/x")
+    report = PromoteReport(tiers=[])
+    for step in steps_of(chain):
+        tier = TierPromoted(location=step.target)
+        report.tiers.append(tier)
+        _promote(step, tier, time.monotonic() + wait)
+        step.close()
+        if json is None:
+            _show_promoted(tier)
+    if json is not None:
+        write_json(report, json)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+def _promote(step: Step, tier: TierPromoted, deadline: float) -> None:
+    """Copy until all is there, or for as long as there is time."""
+    from nbrewind.errors import NBRewindError
+    from nbrewind.store.remote.retrying import Patience
+
+    pauses = Patience(first=1.0, longest=30.0)
+    failures = 0
+    while True:
+        try:
+            done = step.run()
+            tier.missing_refs = step.missing_refs()
+        except (NBRewindError, OSError) as problem:
+            failures += 1
+            tier.problem = str(problem)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, pauses.pause(failures)))
+            continue
+        tier.problem = ""
+        for field in ("refs", "packs", "bytes", "seconds", "refusals"):
+            setattr(tier, field, getattr(tier, field) + getattr(done, field))
+        tier.width = max(tier.width, done.width)
+        tier.conflicts += done.conflicts
+        tier.damaged += done.damaged
+        return
+
+
+def _show_promoted(tier: TierPromoted) -> None:
+    line = f"{tier.location}: {tier.refs} records, {size(tier.bytes)} in {tier.packs} packs copied"
+    typer.echo(f"{line}, {tier.missing_refs} missing" if tier.missing_refs else line)
+    for name in tier.conflicts:
+        typer.echo(f"  not copied: another record has the number of {name} there")
+    for sentence in tier.damaged:
+        typer.echo(f"  not copied: {sentence}")
+    if tier.problem:
+        typer.echo(f"  not complete: {tier.problem}; try again, or see --wait")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
-from nbrewind.store.info import StoreInfo
+from nbrewind.store.info import Level, StoreInfo
 
 if TYPE_CHECKING:
     from nbrewind.store.leaves import LeafHasher
@@ -135,6 +135,10 @@ class Store(ABC):
             StoreNotWritable: it cannot be said; a collection may remove them.
         """
         return
+
+    def level(self, ref: StoredRef) -> Level:
+        """What a committed execution survives, as far as is known without asking again."""
+        return "local"
 
     @abstractmethod
     def refresh(self) -> None:

@@ -261,6 +261,7 @@ class LocalStore(Store):
             trusted_refs=trusted,
             untrusted_refs=len(found) - trusted,
             damaged=tuple(damaged),
+            levels={"local": len(found)},
         )
 
     def close(self) -> None:

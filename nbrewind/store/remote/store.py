@@ -26,7 +26,7 @@ from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store import config, trust
 from nbrewind.store.abc import Store
 from nbrewind.store.catalog import Location
-from nbrewind.store.info import StoreInfo
+from nbrewind.store.info import Level, StoreInfo
 from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
 from nbrewind.store.packs import KINDS
 from nbrewind.store.refs import SignedRef
@@ -182,6 +182,10 @@ class RemoteStore(Store):
         """See `Store.settle`."""
         self.later.wait()
 
+    def level(self, ref: StoredRef) -> Level:
+        """See `Store.level`."""
+        return "remote"
+
     def refresh(self) -> None:
         """See `Store.refresh`; what is known stays if the files cannot be listed."""
         with self._lock:
@@ -220,6 +224,7 @@ class RemoteStore(Store):
             trusted_refs=trusted,
             untrusted_refs=len(found) - trusted,
             damaged=tuple(damaged),
+            levels={"remote": len(found)},
         )
 
     def close(self) -> None:

@@ -77,6 +77,7 @@ def running(folder: Path) -> Iterator[Server]:
         "s3": "true",
         "s3.config": folder / "s3.json",
         "s3.port.iceberg": 0,
+        "s3.port.lance": 0,
         "master.volumeSizeLimitMB": 1024,
         "volume.max": 0,
         "master.telemetry": "false",
@@ -90,6 +91,7 @@ def running(folder: Path) -> Iterator[Server]:
             stderr=log,
             preexec_fn=_die_with_parent,
         )
+        stack.callback(_remove_sockets, ports)
         stack.callback(process.wait)
         stack.callback(process.kill)
         server = Server(chosen["s3.port"])
@@ -99,6 +101,13 @@ def running(folder: Path) -> Iterator[Server]:
                 raise RuntimeError((folder / "log").read_text()[-2000:])
             time.sleep(0.05)
         yield server
+
+
+def _remove_sockets(ports: list[int]) -> None:
+    """It leaves them behind when it is killed."""
+    for port in ports:
+        for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+            path.unlink(missing_ok=True)
 
 
 def _answers(server: Server) -> bool:
