@@ -20,7 +20,7 @@ from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
 from nbrewind.store import refs
 from nbrewind.store.packs import ENTRY, entry_at, index_from
-from nbrewind.store.ref_index import Place
+from nbrewind.store.refs import Place
 from nbrewind.store.remote.catalog import PACKS, pack_name, pack_of
 from nbrewind.store.remote.files import Files, Unreachable
 from nbrewind.store.remote.listing import FOLDER, ref_name

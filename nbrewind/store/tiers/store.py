@@ -20,7 +20,7 @@ from nbrewind.model.refs import StoredRef
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.info import Level, StoreInfo, TierInfo
 from nbrewind.store.leaves import content_digest
-from nbrewind.store.ref_index import Place
+from nbrewind.store.refs import Place
 from nbrewind.store.tiers.chain import Tier
 
 _log = logging.getLogger(__name__)
