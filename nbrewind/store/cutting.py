@@ -22,6 +22,8 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
+from nbrewind.store.workers import run_all
+
 WINDOW = 32
 """Bytes that the hash at a byte depends on: as many as the hash has bits."""
 
@@ -31,6 +33,8 @@ _HASH_BYTES = 4
 _NUMPY_BLOCK = 65536
 _INTEGER_BLOCK = 8192
 """Bytes treated together: larger blocks leave the processor's caches."""
+_NUMPY_PART = 1024 * 1024
+"""Bytes that one thread searches before it takes others."""
 
 
 class CutRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,22 +95,28 @@ def _places(data: memoryview, limit: int) -> list[tuple[int, int]]:
 
 
 def _places_by_numpy(np: Any, data: memoryview, limit: int) -> list[tuple[int, int]]:
+    """All places, by several threads: array operations let others run."""
     gear = np.frombuffer(_gear(), "<u4").astype(np.uint32)
     content = np.frombuffer(data, np.uint8)
-    hashes = np.empty(WINDOW - 1 + _NUMPY_BLOCK, np.uint32)
-    shifted = np.empty_like(hashes)
-    found: list[tuple[int, int]] = []
-    for at in range(0, data.nbytes, _NUMPY_BLOCK):
-        before = max(0, at - (WINDOW - 1))
-        block = content[before : at + _NUMPY_BLOCK]
-        h, t = hashes[: block.size], shifted[: block.size]
-        np.take(gear, block, out=h, mode="clip")
-        for step in _STEPS:
-            np.left_shift(h[:-step], step, out=t[step:])
-            np.bitwise_xor(h[step:], t[step:], out=h[step:])
-        here = np.flatnonzero(h[at - before :] < limit) + (at - before)
-        found += zip((here + (before + 1)).tolist(), h[here].tolist(), strict=True)
-    return found
+
+    def search(start: int) -> list[tuple[int, int]]:
+        hashes = np.empty(WINDOW - 1 + _NUMPY_BLOCK, np.uint32)
+        shifted = np.empty_like(hashes)
+        found: list[tuple[int, int]] = []
+        for at in range(start, min(start + _NUMPY_PART, data.nbytes), _NUMPY_BLOCK):
+            before = max(0, at - (WINDOW - 1))
+            block = content[before : at + _NUMPY_BLOCK]
+            h, t = hashes[: block.size], shifted[: block.size]
+            np.take(gear, block, out=h, mode="clip")
+            for step in _STEPS:
+                np.left_shift(h[:-step], step, out=t[step:])
+                np.bitwise_xor(h[step:], t[step:], out=h[step:])
+            here = np.flatnonzero(h[at - before :] < limit) + (at - before)
+            found += zip((here + (before + 1)).tolist(), h[here].tolist(), strict=True)
+        return found
+
+    parts = run_all(search, range(0, data.nbytes, _NUMPY_PART))
+    return [place for part in parts for place in part]
 
 
 def _places_by_integers(data: memoryview, limit: int) -> list[tuple[int, int]]:

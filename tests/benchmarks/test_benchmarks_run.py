@@ -17,6 +17,7 @@ import pytest
         ("overhead.py", ["--only", "frame"]),
         ("noop_replay.py", ["--only", "small"]),
         ("capture.py", []),
+        ("bench_store.py", []),
     ],
 )
 def test_a_benchmark_runs_and_writes_its_figures(
