@@ -97,8 +97,8 @@ def _read(root: str, name: str) -> Lease:
 
 
 def is_fenced(root: str, name: str) -> bool:
-    """Whether a collector takes a session for gone."""
-    return os.path.exists(_path(root, name, FENCED))
+    """Whether a collector takes a session for gone. Raises `OSError` if that is not to be seen."""
+    return durable.exists(_path(root, name, FENCED))
 
 
 def fence(root: str, name: str) -> None:
@@ -106,7 +106,7 @@ def fence(root: str, name: str) -> None:
     folder = os.path.join(root, FOLDER)
     durable.make_directory(folder)
     try:
-        os.close(durable.create(_path(root, name, FENCED)))
+        durable.close(durable.create(_path(root, name, FENCED)))
     except FileExistsError:
         return
     durable.sync_directory(folder)
@@ -287,7 +287,7 @@ class LeaseHolder:
     def _lost(self) -> bool:
         if self._written is None or not self._name:
             return False
-        gone = not os.path.exists(_path(self._root, self._name, LEASE))
+        gone = not durable.exists(_path(self._root, self._name, LEASE))
         return gone or is_fenced(self._root, self._name)
 
     def _check_fork(self) -> None:
@@ -321,12 +321,16 @@ class LeaseHolder:
         durable.discard(temporary)
         fd = durable.create(temporary)
         try:
-            durable.write_all(fd, [content])
-        finally:
-            os.close(fd)
-        try:
-            durable.move(temporary, os.path.join(folder, self._name + LEASE))
-        except FileNotFoundError:
-            durable.make_directory(folder)
-            durable.move(temporary, os.path.join(folder, self._name + LEASE))
+            try:
+                durable.write_all(fd, [content])
+            finally:
+                durable.close(fd)
+            try:
+                durable.move(temporary, os.path.join(folder, self._name + LEASE))
+            except FileNotFoundError:
+                durable.make_directory(folder)
+                durable.move(temporary, os.path.join(folder, self._name + LEASE))
+        except OSError:
+            durable.discard(temporary)
+            raise
         self._written = msgspec.structs.replace(lease, counter=self._counter)

@@ -168,9 +168,9 @@ class LocalStore(Store):
             StoreNotWritable: it did, and values it refers to were removed.
         """
         self.follow_epochs()
-        if not self.lease.is_fenced():
-            return
         with durable.writing(self.location):
+            if not self.lease.is_fenced():
+                return
             self.lease.renew()
             missing = secure(self, self.lease.holds, self.lease.keep_packs)
         if missing:
