@@ -23,7 +23,7 @@ from nbrewind.store.segments import Segment
 
 _log = logging.getLogger(__name__)
 
-SEGMENT_PACKS = 128
+SEGMENT_PACKS = 64
 """Packs without a segment from which one is written."""
 PACK_SUFFIX = ".pack"
 

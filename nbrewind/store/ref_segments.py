@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 MAGIC = b"NBRWRFS\x01"
 SUFFIX = ".refs"
 
-SEGMENT_REFS = 256
+SEGMENT_REFS = 64
 """Refs without a segment from which one is written, or read where there are some."""
 SETTLED_SECONDS = 3600
 """Age from which a ref is copied. It can be taken back while its commit still fails, and its
