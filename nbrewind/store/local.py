@@ -198,7 +198,7 @@ class LocalStore(Store):
 
     def get_blob(self, blob: BlobRef) -> bytearray:
         """See `Store.get_blob`."""
-        places = choose([self._places(oid) for oid in blob.chunks])
+        places = choose([self.places(oid) for oid in blob.chunks])
         sizes = [place.entry.size for place in places]
         leaves = blob.chunks if are_leaves(sizes) else None
         if sum(sizes) != blob.size or (leaves is not None and blob_digest(leaves) != blob.digest):
@@ -390,9 +390,9 @@ class LocalStore(Store):
             return stored
 
     def _place(self, oid: ObjectId) -> Location:
-        return self._places(oid)[0]
+        return self.places(oid)[0]
 
-    def _places(self, oid: ObjectId) -> list[Location]:
+    def places(self, oid: ObjectId) -> list[Location]:
         """All copies that are not known to be damaged, at least one."""
         if self.is_pending(oid):
             self.settle()

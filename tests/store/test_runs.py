@@ -121,7 +121,7 @@ def test_damage_in_a_run_costs_the_damaged_object_only(
 ) -> None:
     path, blob, data = changed
     store = open_store(path)
-    pack, entry = store._places(blob.chunks[5])[0]
+    pack, entry = store.places(blob.chunks[5])[0]
     with open(store.pack_path(pack), "r+b") as file:
         file.seek(entry.offset + 99)
         file.write(b"damage")
@@ -145,8 +145,8 @@ def test_another_copy_is_read_where_a_pack_is_lost(
         target.parent.mkdir(exist_ok=True)
         pack.rename(target)
     store = open_store(path)
-    assert all(len(store._places(oid)) == 2 for oid in blob.chunks)
-    victim = store.pack_path(choose([store._places(oid) for oid in blob.chunks])[3].pack)
+    assert all(len(store.places(oid)) == 2 for oid in blob.chunks)
+    victim = store.pack_path(choose([store.places(oid) for oid in blob.chunks])[3].pack)
     if loss == "missing":
         os.unlink(victim)
     else:
