@@ -14,6 +14,7 @@ from nbrewind.store.leaves import LeafHasher
 from nbrewind.store.local import open_store as open_directory
 from nbrewind.store.remote.files import Files
 from nbrewind.store.remote.retrying import Patience
+from nbrewind.store.tiers.guard import DirectoryGuard, Guard
 
 _log = logging.getLogger(__name__)
 
@@ -46,9 +47,13 @@ def open_files(place: str) -> Files:
     return FolderFiles(place)
 
 
-def make_store(place: str) -> None:
-    """Make sure that there is a store that can be written; raises as `open_store`."""
-    open_single(place, create=True, read_only=False, hasher=LeafHasher(capacity=1)).close()
+def guarded(place: str) -> Guard:
+    """Make sure that there is a store that can be written, and guard it; raises as `open_store`."""
+    hasher = LeafHasher(capacity=1)
+    if places.is_bucket(place):
+        open_single(place, create=True, read_only=False, hasher=hasher).close()
+        return Guard()
+    return DirectoryGuard(open_directory(place, hasher=hasher))
 
 
 def open_single(place: str, *, create: bool, read_only: bool, hasher: LeafHasher) -> Store:

@@ -27,7 +27,8 @@ from nbrewind.store.places import is_bucket
 from nbrewind.store.refs import SUFFIX
 from nbrewind.store.remote.files import Files
 from nbrewind.store.remote.retrying import Patience
-from nbrewind.store.tiers.chain import make_store, open_files
+from nbrewind.store.tiers.chain import guarded, open_files
+from nbrewind.store.tiers.guard import Guard
 from nbrewind.store.tiers.promotion import Promoted, Promotion
 
 _log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Step:
         self.source, self.target = source, target
         self._patience = patience
         self._promotion: Promotion | None = None
+        self._guard = Guard()
 
     def run(self) -> Promoted:
         """Copy what is missing now; makes the target a store if it is none.
@@ -77,21 +79,24 @@ class Step:
         return len(self._promotion.missing()[0])
 
     def _prepared(self) -> Promotion:
-        make_store(self.target)
+        guard = guarded(self.target)
         source, target = open_files(self.source), open_files(self.target)
         have, need = _format_of(target), _format_of(source)
         if have < need:
+            guard.close()
             raise StoreFormatError(
                 f"{self.target} is a store of format {have} and {self.source} of format {need}: "
                 "nothing is copied to it; start a new store there"
             )
-        return Promotion(source, target, self._patience)
+        self._guard = guard
+        return Promotion(source, target, self._patience, guard)
 
     def close(self) -> None:
         """Release what is held."""
         if self._promotion is not None:
             self._promotion.source.close()
             self._promotion.target.close()
+            self._guard.close()
             self._promotion = None
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from nbrewind.errors import ObjectDamaged
+from nbrewind.errors import ObjectDamaged, StoreError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.store import refs
 from nbrewind.store.packs import ENTRY, entry_at, index_from
@@ -26,6 +26,7 @@ from nbrewind.store.remote.files import Files, Unreachable
 from nbrewind.store.remote.listing import FOLDER, ref_name
 from nbrewind.store.remote.reader import content_of
 from nbrewind.store.remote.retrying import Patience
+from nbrewind.store.tiers.guard import Guard
 from nbrewind.store.tiers.pace import Pace
 
 _log = logging.getLogger(__name__)
@@ -98,12 +99,20 @@ class Promotion:
         target: Those to copy to; its requests should not be repeated below this class, which
             has to see them fail.
         patience: How long a refusal is endured before a pass ends.
+        guard: Keeps the target's collector away from what is copied.
     """
 
-    def __init__(self, source: Files, target: Files, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        source: Files,
+        target: Files,
+        patience: Patience | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self.source = source
         self.target = target
         self.pace = Pace()
+        self._guard = guard or Guard()
         self._patience = patience or Patience()
         self._packs_there: set[ObjectId] | None = None
         self._refs_there: set[Place] = set()
@@ -132,18 +141,24 @@ class Promotion:
         Raises:
             OSError: the target does not take it, or one side cannot be read; what was copied so
                 far is not copied again.
+            StoreNotWritable: the target's collector removed something that a ref needs.
         """
         done = Promoted()
         started = time.monotonic()
         try:
+            self._guard.begin()
             wanted, packs = self.missing()
             if wanted:
+                assert self._packs_there is not None
+                self._guard.hold(packs)
+                self._guard.rely_on(self._packs_there)
                 bad = self._copy_packs(packs, done)
                 self._copy_refs(wanted, bad, done)
-        except OSError:
+        except (OSError, StoreError):
             self._packs_there = None  # it may be another one when it comes back
             raise
         finally:
+            self._guard.end()
             done.seconds = time.monotonic() - started
             done.width = self.pace.peak
         return done
@@ -226,4 +241,10 @@ class Promotion:
         if not bad.isdisjoint(body.objects):
             return "unreadable", len(content)
         claimed = self._patience.run(lambda: self.target.claim(ref_name(*place), content))
+        if claimed:
+            try:
+                self._guard.confirm(body.record)
+            except (StoreError, OSError):
+                self.target.remove(ref_name(*place))
+                raise
         return ("copied" if claimed else "conflict"), len(content)

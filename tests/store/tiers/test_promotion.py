@@ -10,11 +10,13 @@ import pytest
 
 from nbrewind.errors import StoreFormatError, StoreNotWritable
 from nbrewind.model.blobs import LEAF_BYTES
+from nbrewind.store.config import create as make_store
+from nbrewind.store.epochs import Condemned, Epoch
+from nbrewind.store.local import LocalStore
 from nbrewind.store.opening import open_store
 from nbrewind.store.remote.files import Unreachable
 from nbrewind.store.remote.folder import FolderFiles
 from nbrewind.store.remote.retrying import Patience
-from nbrewind.store.tiers.chain import make_store
 from nbrewind.store.tiers.promoter import Promoter, Step
 from nbrewind.store.tiers.promotion import Promotion
 from nbrewind.testing.store_conformance import commit, ref_body
@@ -172,3 +174,20 @@ def test_a_promoter_waits_and_says_so_once(
     assert promoter.run(10_000.0)
     assert promoter.failures == 0
     assert step.missing_refs() == 0
+
+
+def test_a_pack_that_is_to_go_is_not_relied_on(chain: tuple[str, str]) -> None:
+    fill(chain[0], 2)
+    with open_store(chain[1]) as store, open_store(chain[0]) as source:
+        # The same objects are there already, in packs that a collection has condemned.
+        for pack in Path(chain[0]).glob("packs/*/*.pack"):
+            FolderFiles(chain[1]).write(str(pack.relative_to(chain[0])), pack.read_bytes())
+        packs = [bytes.fromhex(p.stem) for p in Path(chain[1]).glob("packs/*/*.pack")]
+        assert isinstance(store, LocalStore)
+        epoch = store.epochs.newest()
+        condemned = {pack: Condemned(epoch.number + 1, 0.0) for pack in packs}
+        store.epochs.publish(Epoch(number=epoch.number + 1, condemned=condemned))
+        assert Step(*chain).run().refs == 2
+        store.follow_epochs(look=True)
+        for ref in source.refs():
+            assert any(store.is_staying(place.pack) for place in store.copies_of(ref.body.record))
