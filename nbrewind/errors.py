@@ -11,7 +11,8 @@ NBRewindError
 │   ├── StoreUnreachable     the store does not answer at present
 │   ├── ObjectMissing        an object is not in the store
 │   │   └── ObjectUnreachable  it may be, but cannot be read at present
-│   └── ObjectDamaged        an object's bytes do not match its id
+│   ├── ObjectDamaged        an object's bytes do not match its id
+│   └── NotCollected         garbage is not collected while something is missing or damaged
 ├── TrustError               written under a key that is not trusted here
 └── StateError
     ├── NotStorable          the value cannot be captured
@@ -89,6 +90,12 @@ class ObjectDamaged(StoreError):
     """An object's bytes do not match its id."""
 
     kind = "object-damaged"
+
+
+class NotCollected(StoreError):
+    """Garbage was not collected: something is missing or damaged. Nothing was changed."""
+
+    kind = "not-collected"
 
 
 class TrustError(NBRewindError):

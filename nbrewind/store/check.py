@@ -18,11 +18,14 @@ import msgspec
 from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.store import codec, durable
+from nbrewind.store.abc import Kind
 from nbrewind.store.catalog import Location, pack_place
 from nbrewind.store.leaves import flat
 from nbrewind.store.local import LocalStore
+from nbrewind.store.losses import note_lost, read_lost
+from nbrewind.store.marking import Reach
 from nbrewind.store.pack_writer import PackWriter
-from nbrewind.store.packs import is_framed, scan
+from nbrewind.store.packs import KINDS, is_framed, scan
 from nbrewind.store.session import make_session
 
 _log = logging.getLogger(__name__)
@@ -44,6 +47,9 @@ class CheckReport(msgspec.Struct, kw_only=True):
     """Files that a repair moved aside."""
     salvaged: int = 0
     """Objects that a repair wrote anew."""
+
+    lost: int = 0
+    """Objects that a repair noted as lost; they are not listed as damage again."""
 
     @property
     def sound(self) -> bool:
@@ -82,10 +88,15 @@ def check_store(store: LocalStore, *, repair: bool = False) -> CheckReport:
     damage += store.unseen()
     refs = store.damaged_refs()
     damage += refs.values()
+    records = {ref.body.record for ref in store.refs()}
     damage += [
         f"the record of ref {ref.body.lineage}/{ref.body.seq} is lost"
         for ref in store.refs()
         if ref.body.record not in good
+    ]
+    damage += [
+        f"object {oid.hex()[:16]} is missing: a record needs it"
+        for oid in sorted(_missing(store, good) - read_lost(store.location) - records)
     ]
     report = CheckReport(packs=len(packs) + len(unreadable), objects=len(good), damage=damage)
     if repair:
@@ -95,8 +106,28 @@ def check_store(store: LocalStore, *, repair: bool = False) -> CheckReport:
                 del doomed[pack]
             _quarantine(store.location, map(store.pack_path, doomed), report)
             _quarantine(store.location, filter(_is_old, refs), report)
+            store.refresh()
+            # Collections go on once it is known what was lost, and that it was not garbage.
+            there = {p.entry.oid for places in store.packs()[0].values() for p in places}
+            lost = _missing(store, there) - read_lost(store.location)
+            if lost and not store.unseen():
+                note_lost(store.location, lost)
+                report.lost = len(lost)
         store.refresh()
     return report
+
+
+def _missing(store: LocalStore, there: set[ObjectId]) -> set[ObjectId]:
+    """What the store's records need and what is not among these objects."""
+    kinds: dict[ObjectId, Kind] = {
+        place.entry.oid: KINDS[place.entry.kind - 1]
+        for places in store.packs()[0].values()
+        for place in places
+        if place.entry.oid in there
+    }
+    reach = Reach()
+    reach.follow((ref.body.record for ref in store.refs()), kinds.get, store.get)
+    return reach.missing
 
 
 def _scanned(path: str, pack: ObjectId) -> list[Location]:

@@ -152,6 +152,20 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
+def raise_format(root: str) -> None:
+    """Make a store one of the newest format: versions that do not know it write no more to it.
+
+    Needed before anything is removed: writers of format 1 know of no leases. What was written
+    stays as it is; streams that follow are cut as the new format says.
+
+    Raises:
+        StoreFormatError: as `check`.
+        OSError: it cannot be written.
+    """
+    if check(root).format < STORE_FORMAT:
+        _write_once(root, CONFIG, json.dumps(_parameters(STORE_FORMAT), indent=2).encode() + b"\n")
+
+
 def _parameters(number: int) -> dict[str, Any]:
     """What `CONFIG` says in a store of a format."""
     return {"format": number, **_PARAMETERS, **_CHUNKING[number]}

@@ -120,7 +120,9 @@ class Ending:
 
     def validate(self) -> None:
         """Make sure, now that the ref is visible, that no collection takes what it needs."""
-        validate(self._store, self._flight, self.ref.body.record, self._relies_on)
+        # Its own packs, too: one with the objects of a condemned pack has the name of that.
+        relies_on = {*self._relies_on, *self._flight.packs}
+        validate(self._store, self._flight, self.ref.body.record, relies_on)
 
     def publish(self) -> None:
         """The ref's name is durable: the commit is acknowledged."""

@@ -139,6 +139,11 @@ class Flight:
         """Packs it has added."""
         self._lease = lease
 
+    @property
+    def session(self) -> str:
+        """Its process's temporary directory."""
+        return self._lease.session()
+
     def hold_packs(self, packs: Iterable[ObjectId]) -> None:
         """It is about to add packs. Raises `OSError`: then it must not."""
         self.packs += packs
@@ -161,7 +166,7 @@ class LeaseHolder:
     def __init__(self, root: str, epochs: Epochs, session: Callable[[], str]) -> None:
         self._root = root
         self._epochs = epochs
-        self._session = session
+        self.session = session
         self._lock = threading.RLock()
         self._name = ""
         self._pid = 0
@@ -245,7 +250,7 @@ class LeaseHolder:
             old, tmp = self._name, os.path.join(self._root, "tmp")
             self._name = ""
             self._written = None
-            session = self._session()
+            session = self.session()
             self._name = f"{os.path.basename(session)}{os.urandom(4).hex()}"
             self._write()
             self._generation += 1
@@ -311,7 +316,7 @@ class LeaseHolder:
         )
         if lease == self._written:
             return
-        session = self._session()
+        session = self.session()
         self._name = self._name or os.path.basename(session)
         self._counter += 1
         content = seal(MAGIC, msgspec.structs.replace(lease, counter=self._counter))

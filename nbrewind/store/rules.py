@@ -12,7 +12,8 @@ A session, for each commit:
 2. `put`: leave out what a pack that may be relied on has;
 3. `hold_packs`: name the packs it is about to add, and what its values are in, in the lease;
 4. `name_packs`, 5. `publish` the ref;
-6. `validate`: if it was fenced or the epoch changed, what the record needs is copied out of
+6. `validate`: if it was fenced, the epoch changed, or a pack it added has the name of a condemned
+   one (packs are named by their objects), what the record needs is copied out of
    condemned packs and trash; if something is nowhere, the ref is taken back;
 7. `acknowledge` the commit, and `release` the epoch: a lease without a commit in flight is in
    nobody's way.
@@ -78,9 +79,16 @@ def acknowledges(in_flight: Iterable[int]) -> int | None:
     return min(in_flight, default=None)
 
 
-def must_validate(began: int, newest: int, fenced: bool) -> bool:
-    """Whether a commit may rely on packs that were condemned since it looked."""
-    return fenced or newest != began
+def must_validate(began: int, newest: int, *, fenced: bool, doubtful: bool) -> bool:
+    """Whether a commit may rely on packs that are condemned.
+
+    Args:
+        began: The epoch it is bound by.
+        newest: The newest epoch, read after its ref was visible.
+        fenced: Its session counted as gone for a while.
+        doubtful: A pack that it relies on or has added is condemned, or not there.
+    """
+    return fenced or doubtful or newest != began
 
 
 def may_remove(condemned_in: int, acknowledged: Iterable[int | None], waited: bool) -> bool:

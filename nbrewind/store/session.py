@@ -32,6 +32,11 @@ def writer_name() -> str:
     return f"{host_name()}:{_boot()}:{os.getpid()}:{uuid.uuid4().hex}"
 
 
+def observer_name() -> str:
+    """Whose monotonic clock this process has: `host:boot id`."""
+    return f"{host_name()}:{_boot()}"
+
+
 def make_session(tmp: str) -> str:
     """Make this process a directory of its own in `tmp` and return its path.
 

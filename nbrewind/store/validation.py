@@ -38,7 +38,8 @@ def validate(
         store: The store.
         flight: The commit.
         record: What its ref names.
-        relies_on: Packs with objects that it did not add, as whoever prepared it saw them.
+        relies_on: Its packs, and those with objects that it did not add, as whoever prepared it
+            saw them.
 
     Raises:
         StoreNotWritable: something it needs was removed: the ref must be taken back.
@@ -49,7 +50,7 @@ def validate(
     doubtful = not all(_is_there(store, pack) for pack in relies_on)
     while True:
         newest = store.epochs.newest().number
-        if not (doubtful or rules.must_validate(since, newest, fenced)):
+        if not rules.must_validate(since, newest, fenced=fenced, doubtful=doubtful):
             return
         since, doubtful = newest, False
         if store.lease.is_fenced():

@@ -135,7 +135,7 @@ def session(world: World, number: int, rng: random.Random, use: Ingredients) -> 
         needs = carried | written
         own |= novel
         # hold_packs
-        pack = world.name()
+        pack = -sum(1 << oid for oid in novel)  # named by its objects
         packs = frozenset({pack}) if use.own_packs_held else frozenset()
         world.leases[name] = Lease(rules.acknowledges([began]), held(needs), packs)
         yield
@@ -153,8 +153,11 @@ def session(world: World, number: int, rng: random.Random, use: Ingredients) -> 
         # validate
         sound = True
         since = began
-        while use.validation and rules.must_validate(since, world.epoch, name in world.fenced):
-            since = world.epoch
+        doubtful = pack in world.condemned
+        while use.validation and rules.must_validate(
+            since, world.epoch, fenced=name in world.fenced, doubtful=doubtful
+        ):
+            since, doubtful = world.epoch, False
             yield
             if name in world.fenced:
                 name = renewed(name, held(needs))
