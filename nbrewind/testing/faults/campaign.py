@@ -17,7 +17,7 @@ from unittest.mock import patch
 from nbrewind.errors import NBRewindError, StoreFormatError
 from nbrewind.store import flushing, open_store
 from nbrewind.store.check import check_store
-from nbrewind.testing.faults.environ import environment
+from nbrewind.testing.faults.environ import environment, flusher_program
 from nbrewind.testing.faults.layer import Layer
 from nbrewind.testing.faults.plan import Fault, Operation, Plan
 from nbrewind.testing.faults.power import Journal, restore
@@ -138,10 +138,8 @@ def one_fault(seed: int, folder: Path, kind: str | None = None, where: Where = "
 @contextlib.contextmanager
 def _in_flushers(folder: Path, faults: Sequence[Fault]) -> Iterator[None]:
     """Flushers that are started meanwhile have these faults."""
-    install = "\nfrom nbrewind.testing.faults import install_from_environ; install_from_environ()\n"
-    head, main, tail = flushing._PROGRAM.rpartition("\nmain(")
     with (
-        patch.object(flushing, "_PROGRAM", head + install + main + tail),
+        patch.object(flushing, "_PROGRAM", flusher_program()),
         patch.dict(os.environ, environment(folder, faults)),
     ):
         yield

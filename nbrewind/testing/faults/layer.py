@@ -88,9 +88,9 @@ class Layer:
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.effect == "lost":
             action()
-            raise failure(fault, path)
+            raise self.failure(fault, path)
         elif fault.effect in ("error", "partial", "drop"):
-            raise failure(fault, path)
+            raise self.failure(fault, path)
         return action()
 
     def write(self, fd: int, path: str, pieces: Sequence[Any]) -> int:
@@ -101,7 +101,7 @@ class Layer:
             data = data[: max(1, len(data) // 3)]
             self._written(fd, data)
             if fault.effect == "partial":
-                raise failure(fault, path)
+                raise self.failure(fault, path)
             return len(data)
         if fault is not None:
             self._strike(fault, path, lambda: self._written(fd, data))
@@ -146,7 +146,12 @@ class Layer:
         elif fault.effect != "short":
             if fault.effect == "lost":
                 action()
-            raise failure(fault, path)
+            raise self.failure(fault, path)
+
+    def failure(self, fault: Fault, path: str) -> OSError:
+        """The error of a fault."""
+        number = fault.errno or errno.EIO
+        return OSError(number, os.strerror(number), os.path.join(self.root, path))
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[Layer]:
@@ -175,12 +180,6 @@ class Layer:
                     setattr(module, name, before)
 
         return undo
-
-
-def failure(fault: Fault, path: str) -> OSError:
-    """The error of a fault."""
-    number = fault.errno or errno.EIO
-    return OSError(number, os.strerror(number), path)
 
 
 def _modules() -> list[ModuleType]:
