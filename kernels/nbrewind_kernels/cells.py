@@ -235,11 +235,11 @@ class Cells:
             if self.engine is not None:
                 self._ask("plan a run", self.engine.plan, cells)
 
-    def wait_until_settled(self, seconds: float) -> None:
-        """Wait while a finished cell is being captured (not while one runs), and made durable."""
+    def wait_until_captured(self, seconds: float) -> None:
+        """Wait while a finished cell is being captured (not while one runs)."""
         self._settled.wait(seconds)
         if self.engine is not None:
-            self._ask("make a record durable", self.engine.settle)
+            self._ask("keep a record", self.engine.secure)
 
     def close(self, patience: float = 30.0) -> None:
         """End the session; cells run plainly from now on."""

@@ -33,7 +33,7 @@ async def answer(cells: Cells, content: Mapping[str, Any]) -> dict[str, Any]:
             planned = [_planned(cell) for cell in content.get("cells", [])]
             await asyncio.to_thread(cells.plan, planned)
         elif operation == "report":
-            await asyncio.to_thread(cells.wait_until_settled, _LONGEST_CAPTURE)
+            await asyncio.to_thread(cells.wait_until_captured, _LONGEST_CAPTURE)
             return _reply(cells, msgspec.to_builtins(cells.last_report))
         elif operation == "close":
             await asyncio.to_thread(cells.close)

@@ -24,6 +24,7 @@ from nbformat.v4 import new_output
 
 from nbrewind.errors import KernelError, NotebookError
 from nbrewind.model.reports import CellReport, NotebookReport
+from nbrewind.model.spans import TRACE_VARIABLE
 from nbrewind_kernels.cell_client import CellRunner, NoReply
 from nbrewind_kernels.kernel_process import KernelProcess
 from nbrewind_kernels.kernelspecs import RunMode
@@ -60,6 +61,8 @@ class RunRequest:
     cell_timeout: float | None = None
     """Seconds a cell may run before it is interrupted; None: for ever."""
     start_timeout: float = 60.0
+    trace: Path | None = None
+    """Where a trace of the session goes."""
 
 
 @dataclass(frozen=True)
@@ -230,11 +233,14 @@ class _Run:
 
     def environment(self) -> dict[str, str]:
         """The kernel's environment."""
+        file = self.request.trace
+        trace = {TRACE_VARIABLE: str(file.absolute())} if file is not None else {}
         return {
             **os.environ,
             "NBREWIND_NOTEBOOK": str(self.file.path),
             "NBREWIND_STORE": store_place(self.file.path, self.request.store),
             "NBREWIND_ENV_POLICY": self.request.env_policy,
+            **trace,
         }
 
     async def learn_language(self) -> None:

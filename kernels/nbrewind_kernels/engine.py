@@ -28,6 +28,7 @@ from nbrewind.model.records import (
     plain_name,
 )
 from nbrewind.model.reports import Action, CellReport
+from nbrewind.model.spans import stopwatch
 from nbrewind.state.named_paths import Named, named
 from nbrewind.store.abc import Store
 from nbrewind_analysis.book import Entry, RecordBook
@@ -56,6 +57,7 @@ from nbrewind_kernels.recording import (
 )
 from nbrewind_kernels.remaking import Remaker
 from nbrewind_kernels.results import RecordedResults
+from nbrewind_kernels.trace import Trace
 from nbrewind_kernels.virtual import VirtualState
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,7 @@ class Engine:
         self.results = RecordedResults(shell)
         self.remaker = Remaker(self)
         self.notebook = notebook
+        self.trace = Trace(os.environ)
         self.observers.files.before_fork = self._load_for_child
         self._ordinal = 0
         self._used: set[ObjectId] = set()
@@ -165,6 +168,14 @@ class Engine:
         """Names that exist but are not loaded."""
         return frozenset(filter(is_variable_name, self.live.lazy))
 
+    def secure(self) -> None:
+        """Wait until every record so far survives the kernel."""
+        self.journal.secure()
+
+    def captured(self) -> frozenset[str]:
+        """Ids of records that are not durable yet."""
+        return self.journal.captured()
+
     def settle(self) -> None:
         """Wait until every record so far is durable."""
         self.journal.settle()
@@ -174,6 +185,8 @@ class Engine:
         self.virtual.settle_files()
         self.observers.close()
         self.settle()
+        if problem := self.trace.write():
+            self.warn(problem)
 
     # -- deciding ---------------------------------------------------------------------------
 
@@ -272,6 +285,7 @@ class Engine:
             record=entry.id.hex(),
             seconds=time.perf_counter() - started,
         )
+        self.trace.note_cell(report.action, record.source, started, report.seconds)
         return Reuse(record, outputs, report, result, has_result, cell.code)
 
     def _unload_for(self, record: ExecutionRecord) -> bool:
@@ -310,7 +324,8 @@ class Engine:
 
     def _load(self, names: set[str]) -> None:
         with self.live.holding():
-            lost = self.live.load(names, self.now.table, self.remaker.remake)
+            with stopwatch.measure("restore"):
+                lost = self.live.load(names, self.now.table, self.remaker.remake)
             self.live.keep_for_lazy(self.now.table)
         for name in lost:
             self.warn(f"{plain_name(name)} could not be restored; run its cell again")
@@ -368,6 +383,7 @@ class Engine:
         report.writes = shown(record.writes.written)
         self._follow(changes, record)
         report.seconds = time.perf_counter() - running.started
+        self.trace.note_cell(report.action, record.source, running.started, report.seconds)
         return report
 
     def _record(
@@ -375,7 +391,9 @@ class Engine:
     ) -> tuple[Entry, Changes]:
         table, completed = self.now.table, outcome.status == "ok"
         self.hidden = self.shell.hidden_names()
-        changes = look_at_changes(self.live, table, touch_of(running, completed), self.hidden)
+        stopwatch.take_totals()
+        with stopwatch.measure("detect"):
+            changes = look_at_changes(self.live, table, touch_of(running, completed), self.hidden)
         self.results.note_rebound(changes.rebound | changes.deleted)
         draft = draft_record(
             running, outcome, observed, changes, self.now, self.observers, self.shell

@@ -1,7 +1,8 @@
 """The journal of a session: writes execution records, and reads outputs back.
 
 Records are handed to the store, which makes them durable while the notebook goes on;
-`settle` waits for that. No cell waits for the disk.
+`settle` waits for that. No cell waits for the disk, unless what waits has filled the memory
+that is set aside for it.
 
 Whatever goes wrong with the store costs recording, with one warning, and never
 the user's cell (law L6).
@@ -21,6 +22,7 @@ from nbrewind.errors import NBRewindError
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.records import ExecutionRecord, FileAccess, OutputMessage, Writes
 from nbrewind.model.refs import RefBody
+from nbrewind.model.spans import stopwatch
 from nbrewind.model.versions import ABSENT
 from nbrewind.state.capture import Dump
 from nbrewind.state.digests import contents
@@ -32,6 +34,11 @@ from nbrewind_kernels.recording import StoreGroup
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Files that a cell wrote are kept up to this many bytes."""
+
+_FULL = (
+    "cells wait for the disk: they change more than it takes, and NBREWIND_STAGING_BYTES bytes "
+    "(by default a quarter of the free memory) wait already"
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _outputs = msgspec.msgpack.Decoder(tuple[OutputMessage, ...])
@@ -54,6 +61,8 @@ class Journal:
         self._notebook = notebook
         self._warn = warn
         self._recording = store is not None and not store.read_only
+        if store is not None:
+            store.tell_when_full(lambda: warn(_FULL))
         self._lineage = uuid.uuid4().hex
         self._seq = 0
         self._host = host_name()
@@ -120,12 +129,23 @@ class Journal:
             files=tuple(self._keep(writer, access) for access in draft.files),
             outputs=writer.put_stream(_encode(outputs)) if outputs else None,
         )
+        record = msgspec.structs.replace(record, stages=stopwatch.take_totals())
         record_id = writer.put("record", _encode(record))
         entry = self._entry(record, record_id)
         writer.commit_later(entry.ref, self._stop)
         self._seq += 1
         self._book.add(entry)
         return entry, writer.bytes_added
+
+    def secure(self) -> None:
+        """Wait until every record so far survives this process, or the user was told otherwise."""
+        if self._store is not None:
+            self._store.secure()
+
+    def captured(self) -> frozenset[str]:
+        """Ids of the records that survive this process, but may not survive the machine yet."""
+        records = self._store.captured() if self._store is not None else frozenset()
+        return frozenset(record.hex() for record in records)
 
     def settle(self) -> None:
         """Wait until every record so far is durable, or the user was told that it is not."""

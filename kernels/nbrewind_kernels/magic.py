@@ -36,7 +36,9 @@ class RewindMagics(Magics):
         """
         command = line.split()
         if command == ["report"]:
-            display(SessionReport(self._mode, list(self._cells.entries), self._cells.warnings))
+            cells = self._cells
+            captured = cells.engine.captured() if cells.engine is not None else frozenset()
+            display(SessionReport(self._mode, list(cells.entries), cells.warnings, captured))
         elif command == ["status"]:
             display({"text/plain": self._status()}, raw=True)
         else:

@@ -128,8 +128,11 @@ class CellEngine(Protocol):
     def lazy_names(self) -> frozenset[str]:
         """Names that exist but are not loaded."""
 
-    def settle(self) -> None:
-        """Wait until every record so far is durable; called without a cell running or with one."""
+    def secure(self) -> None:
+        """Wait until every record so far survives the kernel; called with or without a cell."""
+
+    def captured(self) -> frozenset[str]:
+        """Ids of records that survive the kernel, but may not survive the machine yet."""
 
     def close(self) -> None:
         """Bring files up to date and end the session."""

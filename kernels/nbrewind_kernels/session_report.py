@@ -19,6 +19,8 @@ class SessionReport:
     mode: str
     entries: Sequence[Entry]
     warnings: Sequence[str] = ()
+    captured: frozenset[str] = frozenset()
+    """Ids of records that survive the kernel, but may not survive the machine yet."""
 
     def summary(self) -> str:
         """One line: how many cells were executed and reused, and the time saved."""
@@ -42,10 +44,14 @@ class SessionReport:
                 entry.report.action,
                 "; ".join(why(entry.report)),
                 f"{entry.report.seconds:.2f}",
-                "; ".join(entry.report.notes),
+                "; ".join(self._notes(entry.report)),
             )
             for number, entry in enumerate(self.entries, 1)
         ]
+
+    def _notes(self, report: CellReport) -> list[str]:
+        waits = report.action != "reused" and report.record in self.captured
+        return [*report.notes, *(["captured, not on the disk yet"] if waits else [])]
 
     def __repr__(self) -> str:
         table = [_HEADINGS, *self.rows()]

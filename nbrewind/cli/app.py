@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from nbrewind import __version__
-from nbrewind.cli import demo, history, kernel, running, status, store, trust
+from nbrewind.cli import demo, history, kernel, report, running, status, store, trust
 from nbrewind.errors import NBRewindError, NotebookError, UsageError
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app.command("replay")(running.replay)
 app.command("status")(status.status)
 app.command("log")(history.log)
 app.command("show")(history.show)
+app.command("report")(report.report)
 app.command("graph")(history.graph)
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(store.app, name="store")

@@ -65,6 +65,15 @@ KernelTimeout = Annotated[
         "--kernel-timeout", min=1, metavar="SECONDS", help="How long the kernel may take to start."
     ),
 ]
+Trace = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        metavar="FILE",
+        help="Write where the time went to FILE, for chrome://tracing or ui.perfetto.dev.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but warnings and errors.")
 ]
@@ -79,11 +88,12 @@ def audit(
     json: Json = None,
     timeout: Timeout = None,
     kernel_timeout: KernelTimeout = 60.0,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Run every cell of a notebook and record what each read, wrote and printed."""
     request = _request(
-        "audit", notebook, output, parameter, raw_parameter, store, timeout, kernel_timeout
+        "audit", notebook, output, parameter, raw_parameter, store, timeout, kernel_timeout, trace
     )
     _run(request, json, quiet)
 
@@ -98,11 +108,21 @@ def replay(
     env: Environment = EnvPolicy.RERUN,
     timeout: Timeout = None,
     kernel_timeout: KernelTimeout = 60.0,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Bring a notebook up to date: run the cells whose inputs changed, reuse the others."""
     request = _request(
-        "replay", notebook, output, parameter, raw_parameter, store, timeout, kernel_timeout, env
+        "replay",
+        notebook,
+        output,
+        parameter,
+        raw_parameter,
+        store,
+        timeout,
+        kernel_timeout,
+        trace,
+        env,
     )
     _run(request, json, quiet)
 
@@ -116,6 +136,7 @@ def _request(
     store: str | None,
     timeout: float | None,
     kernel_timeout: float,
+    trace: Path | None,
     env: EnvPolicy = EnvPolicy.RERUN,
 ) -> RunRequest:
     from nbrewind_kernels.driver import RunRequest
@@ -130,6 +151,7 @@ def _request(
         env_policy="accept" if env is EnvPolicy.ACCEPT else "rerun",
         cell_timeout=timeout,
         start_timeout=kernel_timeout,
+        trace=trace,
     )
 
 

@@ -223,6 +223,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     seconds: float = 0.0
     """Wall-clock seconds of the user's code, without capture."""
     cpu_seconds: float = 0.0
+    stages: dict[str, tuple[float, int]] = {}
+    """Seconds of capture by stage, and the bytes each worked on; see `nbrewind.model.spans`."""
     peak_bytes: int = 0
     """Peak resident memory of the process after the run."""
     host: str = ""

@@ -22,7 +22,7 @@ class StoreWriter(ABC):
     """One commit being prepared: objects become durable, then visible, all at once."""
 
     bytes_added: int
-    """Bytes this commit will add to the store after deduplication and compression."""
+    """Bytes this commit will add to the store after deduplication; compressed they may be fewer."""
 
     @abstractmethod
     def put(self, kind: Kind, data: Buffer) -> ObjectId:
@@ -121,6 +121,21 @@ class Store(ABC):
     @abstractmethod
     def refs(self, source_digest: str | None = None) -> Sequence[StoredRef]:
         """Refs, newest first; only those of one source digest if it is given."""
+
+    def secure(self) -> None:
+        """Wait until all that was to be committed later survives this process, or has failed.
+
+        It may not survive the machine before `settle` returns.
+        """
+        self.settle()
+
+    def captured(self) -> frozenset[ObjectId]:
+        """Records that survive this process, but may not survive the machine yet."""
+        return frozenset()
+
+    def tell_when_full(self, tell: Callable[[], None]) -> None:
+        """Call `tell` whenever a commit has to wait because others have not ended."""
+        return
 
     def settle(self) -> None:
         """Wait until all that was to be committed later is durable, or has failed."""

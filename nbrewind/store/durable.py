@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from nbrewind.errors import StoreNotWritable
+from nbrewind.model.spans import stopwatch
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +76,11 @@ def write_all(fd: int, pieces: Sequence[bytes | bytearray | memoryview]) -> None
 
 def sync_file(fd: int) -> None:
     """Make a file's content durable."""
+    with stopwatch.measure("fsync"):
+        _sync_file(fd)
+
+
+def _sync_file(fd: int) -> None:
     if sys.platform == "darwin":
         # There fsync stops at the drive's cache, and some file systems know only fsync.
         try:
@@ -90,7 +96,8 @@ def sync_directory(path: str) -> None:
     """Make the names in a directory durable, where the system can."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        with stopwatch.measure("fsync"):
+            os.fsync(fd)
     except OSError as exc:
         # Some network and user-space file systems have no fsync of directories.
         if exc.errno not in _UNSUPPORTED:

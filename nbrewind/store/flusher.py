@@ -18,6 +18,7 @@ import msgspec
 
 from nbrewind.errors import NBRewindError
 from nbrewind.model.refs import RefBody, StoredRef
+from nbrewind.model.spans import TRACE_VARIABLE, Span, stopwatch
 from nbrewind.store import durable, messages, refs
 from nbrewind.store.arena import BLOCK_BYTES, SEGMENT_BLOCKS, Piece, Segment
 from nbrewind.store.local import LocalStore, open_store
@@ -32,6 +33,8 @@ from nbrewind.store.messages import (
 log = logging.getLogger(__name__)
 
 _NICENESS = 5
+_MOST_SPANS = 1000
+"""Told with one commit, so that the message stays small."""
 
 
 class Flusher:
@@ -73,13 +76,16 @@ class Flusher:
             self._segments.pop(number).close()
 
     def _commit(self, request: Commit) -> None:
+        def spans() -> tuple[Span, ...]:
+            return tuple(stopwatch.take_spans()[:_MOST_SPANS])
+
         def fail(failure: Exception) -> None:
             epoch = self._store.pipeline.epoch
-            self._tell(Ended(request.number, epoch, failure=str(failure)))
+            self._tell(Ended(request.number, epoch, failure=str(failure), spans=spans()))
 
         def done(stored: StoredRef) -> None:
             epoch = self._store.pipeline.epoch
-            self._tell(Ended(request.number, epoch, seq=stored.body.seq))
+            self._tell(Ended(request.number, epoch, seq=stored.body.seq, spans=spans()))
 
         try:
             commit = messages.decode_commit(bytes(self._read(request.where)))
@@ -125,6 +131,7 @@ def main(root: str, descriptor: int) -> None:
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # it ends by itself, soon after its session
+    stopwatch.keeping = bool(os.environ.get(TRACE_VARIABLE))
     os.nice(_NICENESS)  # while there is room, the notebook goes first
     with socket.socket(fileno=descriptor) as connection:
         Flusher(open_store(root), connection).run()

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from nbrewind.errors import NBRewindError, StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import StoredRef
+from nbrewind.model.spans import stopwatch
 from nbrewind.store import arena, messages
 from nbrewind.store.arena import Arena, Segment, Staged
 from nbrewind.store.messages import Commit, Ended, GoneSegment, Hello, NewSegment, StagedCommit
@@ -265,6 +266,7 @@ class Flushing:
                     return
 
     def _end(self, answer: Ended) -> None:
+        stopwatch.note(answer.spans)
         handed = self._handed[answer.number]
         if answer.failure:
             failure = StoreNotWritable(answer.failure)

@@ -9,13 +9,14 @@ collide. That value is never written down.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from blake3 import blake3
 from xxhash import xxh3_128_digest
 
 from nbrewind.model.blobs import LEAF_BYTES, ObjectId
+from nbrewind.model.spans import stopwatch
 from nbrewind.store.abc import Buffer
 from nbrewind.store.workers import run_all
 
@@ -58,10 +59,6 @@ def split(data: Buffer) -> list[memoryview]:
     return [view[at : at + LEAF_BYTES] for at in range(0, view.nbytes, LEAF_BYTES)]
 
 
-def _run_here(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    return [function(item) for item in items]
-
-
 def blob_digest(leaves: Sequence[ObjectId]) -> bytes:
     """A blob's digest from the ids of its leaves."""
     return blake3(b"".join(leaves)).digest()
@@ -99,8 +96,10 @@ class LeafHasher:
         Within one process and for one hasher, equal keys mean equal bytes.
         """
         views = split(data)
-        run = run_all if len(views) >= _MANY else _run_here
-        return tuple(run(self._key, views))
+        if len(views) < _MANY:
+            return tuple(map(self._key, views))
+        with stopwatch.measure("hash", sum(view.nbytes for view in views)):
+            return tuple(run_all(self._key, views))
 
     def leaves(self, data: Buffer, keys: LeafKeys | None = None) -> tuple[ObjectId, ...]:
         """The ids of the leaves of `data` (C-contiguous), in order.
@@ -115,9 +114,9 @@ class LeafHasher:
         if not novel:
             return tuple(oid for oid in found if oid is not None)
         views = split(data)
-        fresh = dict(
-            zip(novel, run_all(object_id, [views[i] for i in novel.values()]), strict=True)
-        )
+        unknown = [views[i] for i in novel.values()]
+        with stopwatch.measure("hash", sum(view.nbytes for view in unknown)):
+            fresh = dict(zip(novel, run_all(object_id, unknown), strict=True))
         self._remember(fresh)
         return tuple(
             oid if oid is not None else fresh[key] for key, oid in zip(keys, found, strict=True)

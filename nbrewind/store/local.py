@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 import msgspec
@@ -228,6 +228,21 @@ class LocalStore(Store):
         """See `Store.refs`."""
         with self._lock:
             return self._refs.find(source_digest)
+
+    def secure(self) -> None:
+        """See `Store.secure`."""
+        if self.flushing is None or not self.flushing.here:
+            self.settle()
+        self.pipeline.wait()
+
+    def captured(self) -> frozenset[ObjectId]:
+        """See `Store.captured`."""
+        return self.flushing.captured if self.flushing is not None else frozenset()
+
+    def tell_when_full(self, tell: Callable[[], None]) -> None:
+        """See `Store.tell_when_full`."""
+        if self.flushing is not None:
+            self.flushing.waiting_for_room = tell
 
     def settle(self) -> None:
         """See `Store.settle`."""

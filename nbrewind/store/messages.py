@@ -12,6 +12,7 @@ import msgspec
 
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody
+from nbrewind.model.spans import Span
 from nbrewind.store.arena import Piece
 
 MOST_BYTES = 128 * 1024
@@ -77,6 +78,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     seq: int = -1
     """The number that its ref was published under; negative if it failed."""
     failure: str = ""
+    spans: tuple[Span, ...] = ()
+    """What the flusher did since the last answer, if the session keeps a trace."""
 
 
 Answer = Hello | Ended

@@ -8,6 +8,7 @@ import os
 
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
+from nbrewind.model.spans import stopwatch
 from nbrewind.store import codec as codecs
 from nbrewind.store import durable
 from nbrewind.store.leaves import object_id
@@ -103,7 +104,8 @@ class PackWriter:
     def _flush(self) -> None:
         if self._fd < 0:
             self._fd = durable.create(self.path)
-        durable.write_all(self._fd, self._pieces)
+        with stopwatch.measure("write", self.waiting):
+            durable.write_all(self._fd, self._pieces)
         self._pieces.clear()
         self.waiting = 0
         self._borrowed = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
+from nbrewind.model.spans import stopwatch
 from nbrewind.store import messages
 from nbrewind.store.abc import Kind
 from nbrewind.store.arena import Staged
@@ -89,8 +90,9 @@ class StagedWriter(ObjectWriter):
             self._direct.add(kind, views, ids)
         else:
             number = KINDS.index(kind) + 1
-            for oid, view in zip(ids, views, strict=True):
-                self._objects[oid] = messages.Staged(number, oid, self._staged.add(view))
+            with stopwatch.measure("stage", size):
+                for oid, view in zip(ids, views, strict=True):
+                    self._objects[oid] = messages.Staged(number, oid, self._staged.add(view))
         self.bytes_added += size + len(views) * ENTRY_OVERHEAD
 
     def _write_here(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
+from nbrewind.model.spans import stopwatch
 from nbrewind.store import codec, durable
 from nbrewind.store.abc import Kind
 from nbrewind.store.config import PACK_BYTES
@@ -139,7 +140,8 @@ class LocalWriter(ObjectWriter):
             for at in range(0, len(views), _BATCH):
                 part = views[at : at + _BATCH]
                 runs = [part[i : i + _ALIKE] for i in range(0, len(part), _ALIKE)]
-                encoded = [e for run in run_all(codec.encode_neighbours, runs) for e in run]
+                with stopwatch.measure("compress", sum(view.nbytes for view in part)):
+                    encoded = [e for run in run_all(codec.encode_neighbours, runs) for e in run]
                 for view, oid, (how, payload) in zip(
                     part, ids[at : at + _BATCH], encoded, strict=True
                 ):

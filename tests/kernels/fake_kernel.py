@@ -131,8 +131,12 @@ class FakeEngine:
     def lazy_names(self) -> frozenset[str]:
         return frozenset(self._lazy)
 
-    def settle(self) -> None:
+    def secure(self) -> None:
         """Nothing is stored."""
+
+    def captured(self) -> frozenset[str]:
+        """Nothing is stored."""
+        return frozenset()
 
     def close(self) -> None:
         self._note("close")
