@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
 import typer
 
 from nbrewind.cli.options import Json, Notebook, Store
@@ -14,33 +13,9 @@ from nbrewind.cli.store import open_for_reading
 
 if TYPE_CHECKING:
     from nbrewind.model.records import ExecutionRecord
+    from nbrewind.model.reports import CellTimes, TimeReport
 
 _BAR = 24
-
-
-class CellTimes(msgspec.Struct, kw_only=True):
-    """The last recorded run of one cell."""
-
-    ordinal: int
-    """Position among the cells run in its session, from 0."""
-    id: str
-    source: str
-    seconds: float
-    """Of the user's code."""
-    capture_seconds: float
-    """Of recording it, as far as the notebook waited."""
-    stages: dict[str, tuple[float, int]]
-    """Seconds of capture by stage, and the bytes each worked on."""
-
-
-class TimeReport(msgspec.Struct, kw_only=True):
-    """A whole notebook."""
-
-    notebook: str
-    seconds: float
-    capture_seconds: float
-    stages: dict[str, tuple[float, int]]
-    cells: list[CellTimes]
 
 
 def report(notebook: Notebook, store: Store = None, json: Json = None) -> None:
@@ -64,6 +39,8 @@ def report(notebook: Notebook, store: Store = None, json: Json = None) -> None:
 
 
 def _report(name: str, records: Iterable[ExecutionRecord]) -> TimeReport:
+    from nbrewind.model.reports import CellTimes, TimeReport
+
     newest: dict[str | int, ExecutionRecord] = {}
     for record in records:
         newest.setdefault(record.cell_id or record.ordinal, record)
@@ -93,10 +70,11 @@ def _report(name: str, records: Iterable[ExecutionRecord]) -> TimeReport:
 
 
 def _draw(found: TimeReport) -> None:
+    from nbrewind.model.spans import STAGES
     from nbrewind_kernels.session_report import first_line
 
     longest = max(cell.seconds + cell.capture_seconds for cell in found.cells) or 1.0
-    stages = [stage for stage in found.stages if found.stages[stage][0] > 0]
+    stages = [stage for stage in STAGES if found.stages.get(stage, (0.0, 0))[0] > 0]
     rows = [
         (
             str(cell.ordinal + 1),

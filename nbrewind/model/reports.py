@@ -67,3 +67,28 @@ class StatusReport(msgspec.Struct, kw_only=True):
     would_run: int
     may_run: int
     cells: list[CellStatus]
+
+
+class CellTimes(msgspec.Struct, kw_only=True):
+    """The last recorded run of one cell."""
+
+    ordinal: int
+    """Position among the cells run in its session, from 0."""
+    id: str
+    source: str
+    seconds: float
+    """Of the user's code."""
+    capture_seconds: float
+    """Of recording it, as far as the notebook waited."""
+    stages: dict[str, tuple[float, int]]
+    """Seconds of capture by stage, and the bytes each worked on."""
+
+
+class TimeReport(msgspec.Struct, kw_only=True):
+    """A whole notebook."""
+
+    notebook: str
+    seconds: float
+    capture_seconds: float
+    stages: dict[str, tuple[float, int]]
+    cells: list[CellTimes]

@@ -30,6 +30,8 @@ WINDOW = 32
 _STEPS = (1, 2, 4, 8, 16)
 """Windows are doubled, from one byte to `WINDOW`."""
 _HASH_BYTES = 4
+_SLOW_BYTES = 4 * 1024 * 1024
+"""What is cut without numpy in 0.1 s."""
 _NUMPY_BLOCK = 65536
 _INTEGER_BLOCK = 8192
 """Bytes treated together: larger blocks leave the processor's caches."""
@@ -50,6 +52,11 @@ class CutRule(msgspec.Struct, frozen=True, kw_only=True):
     """Leading zero bits that the hash at the end of a chunk has, below `usual`."""
     loose_bits: int
     """The same from `usual` on."""
+
+
+def takes_long(size: int) -> bool:
+    """Whether nobody should wait until a stream of `size` bytes is cut."""
+    return size > _SLOW_BYTES and not _has_numpy()
 
 
 def cut(data: memoryview, rule: CutRule) -> list[memoryview]:
@@ -87,11 +94,14 @@ def _first(places: list[int], low: int, high: int) -> int:
 
 def _places(data: memoryview, limit: int) -> list[tuple[int, int]]:
     """Where a chunk could end: places after a byte whose hash is below `limit`, with the hash."""
-    # Looked up, not imported: in a user's process nothing is loaded that the notebook did not.
-    numpy = sys.modules.get("numpy")
-    if hasattr(numpy, "flatnonzero"):  # no other thread is still importing it
-        return _places_by_numpy(numpy, data, limit)
+    if _has_numpy():
+        return _places_by_numpy(sys.modules["numpy"], data, limit)
     return _places_by_integers(data, limit)
+
+
+def _has_numpy() -> bool:
+    # Looked up, not imported: in a user's process nothing is loaded that the notebook did not.
+    return hasattr(sys.modules.get("numpy"), "flatnonzero")  # or another thread still imports it
 
 
 def _places_by_numpy(np: Any, data: memoryview, limit: int) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from nbrewind.errors import ObjectMissing, StoreNotWritable
 from nbrewind.model.blobs import LEAF_BYTES, BlobRef, ObjectId
 from nbrewind.model.refs import RefBody
 from nbrewind.store.abc import Buffer, Kind, StoreWriter
-from nbrewind.store.cutting import CutRule, cut
+from nbrewind.store.cutting import CutRule, cut, takes_long
 from nbrewind.store.leaves import LeafHasher, blob_digest, flat, object_id, split
 from nbrewind.store.refs import check_lineage
 from nbrewind.store.workers import run_all
@@ -59,7 +59,7 @@ class ObjectWriter(StoreWriter):
         """See `StoreWriter.put_stream`."""
         rule = self._holdings.stream_cuts
         view = flat(data)
-        if rule is None or view.nbytes <= rule.usual:
+        if rule is None or view.nbytes <= rule.usual or takes_long(view.nbytes):
             return self.put_blob(view)
         views = cut(view, rule)
         ids = tuple(run_all(object_id, views))

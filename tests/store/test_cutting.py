@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import sys
+from pathlib import Path
 
 import pytest
 from blake3 import blake3
 
 from nbrewind.store.config import STREAM_CUTS
 from nbrewind.store.cutting import CutRule, cut
+from nbrewind.store.leaves import LeafHasher
+from nbrewind.store.local import open_store
 from tests.store.programs import finish, start
 
 SMALL = CutRule(least=256, usual=1024, most=4096, strict_bits=12, loose_bits=8)
@@ -105,3 +108,14 @@ def test_the_usual_length_is_usual() -> None:
     assert all(STREAM_CUTS.least <= size <= STREAM_CUTS.most for size in sizes)
     assert 0.7 < sum(sizes) / len(sizes) / STREAM_CUTS.usual < 1.4
     assert STREAM_CUTS.most not in sizes
+
+
+def test_without_numpy_nobody_waits_for_the_cuts_of_a_long_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "numpy", raising=False)
+    data = random.Random(0).randbytes(5 * 1024 * 1024)
+    with open_store(tmp_path / "store") as store:
+        writer = store.begin()
+        assert writer.put_stream(data).chunks == LeafHasher().leaves(data)
+        writer.abort()
