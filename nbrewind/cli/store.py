@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from nbrewind.cli.options import Json, Store
 from nbrewind.cli.output import size, write_json
 
 if TYPE_CHECKING:
+    from nbrewind.model.reports import TierPromoted
     from nbrewind.store.abc import Store as AnyStore
     from nbrewind.store.info import TierInfo
     from nbrewind.store.tiers.promoter import Step
@@ -86,35 +86,6 @@ def _tier_line(tier: TierInfo) -> str:
     )
 
 
-class TierPromoted(msgspec.Struct, kw_only=True):
-    """What `nbrewind store promote` did for one tier."""
-
-    location: str
-    refs: int = 0
-    packs: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    width: int = 1
-    """Most packs that were on their way at a time."""
-    refusals: int = 0
-    missing_refs: int = 0
-    """Records that are still not there."""
-    conflicts: list[str] = []
-    damaged: list[str] = []
-    problem: str = ""
-
-
-class PromoteReport(msgspec.Struct, kw_only=True):
-    """What `nbrewind store promote` did."""
-
-    tiers: list[TierPromoted]
-
-    @property
-    def complete(self) -> bool:
-        """Every tier has every record."""
-        return not any(t.problem or t.missing_refs or t.conflicts or t.damaged for t in self.tiers)
-
-
 @app.command("promote")
 def promote(
     notebook: Place = None,
@@ -131,6 +102,7 @@ def promote(
 ) -> None:
     """Copy to every slower tier of a chain of stores what it does not have."""
     from nbrewind.errors import UsageError
+    from nbrewind.model.reports import PromoteReport, TierPromoted
     from nbrewind.store.places import tiers_of
     from nbrewind.store.tiers.promoter import steps_of
 
