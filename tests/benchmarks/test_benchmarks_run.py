@@ -18,6 +18,7 @@ import pytest
         ("noop_replay.py", ["--only", "small"]),
         ("capture.py", []),
         ("bench_store.py", []),
+        ("pauses.py", []),
     ],
 )
 def test_a_benchmark_runs_and_writes_its_figures(
