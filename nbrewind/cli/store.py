@@ -47,6 +47,37 @@ def open_for_reading(notebook: Path | None, store: str | None) -> AnyStore:
     return open_store(find_store(notebook, store), create=False, read_only=True)
 
 
+@app.command("init")
+def init(
+    notebook: Place = None,
+    store: Store = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Let everybody in this group of users read the store and add to it.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make a store, or share one that is there. Not needed otherwise: an audit makes it."""
+    from nbrewind.errors import UsageError
+    from nbrewind.store.local import LocalStore
+    from nbrewind.store.opening import open_store
+    from nbrewind.store.sharing import share
+
+    opened = open_store(find_store(notebook, store))
+    try:
+        if group is not None:
+            if not isinstance(opened, LocalStore):
+                raise UsageError(f"{opened.location} is no directory: who may use it is set there")
+            share(opened.location, group)
+        typer.echo(f"{opened.location} is ready" + (f" for the group {group}" if group else ""))
+    finally:
+        opened.close()
+
+
 @app.command("info")
 def info(notebook: Place = None, store: Store = None, json: Json = None) -> None:
     """Show how large a store is and what it holds."""

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from nbrewind.errors import StoreNotWritable
 from nbrewind.model.spans import stopwatch
+from nbrewind.store.sharing import pass_on
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,14 @@ def writing(path: str) -> Iterator[None]:
 
 def create(path: str) -> int:
     """Create a file that does not exist and return its descriptor."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        pass_on(path)
+    except OSError:
+        close(fd)
+        discard(path)
+        raise
+    return fd
 
 
 def write_all(fd: int, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
@@ -118,6 +126,7 @@ def make_directory(path: str) -> bool:
     """
     try:
         os.mkdir(path)
+        pass_on(path)
         made = True
     except FileExistsError:
         made = False

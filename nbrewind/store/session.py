@@ -12,6 +12,7 @@ import time
 import uuid
 
 from nbrewind.store.durable import writing
+from nbrewind.store.sharing import pass_on
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ def make_session(tmp: str) -> str:
     path = os.path.join(tmp, "~".join(fields))
     with writing(path):
         os.mkdir(path)
+        pass_on(path)
     return path
 
 
