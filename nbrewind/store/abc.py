@@ -67,7 +67,8 @@ class StoreWriter(ABC):
 
         Args:
             body: As for `commit`.
-            failed: Called with what `commit` would have raised, perhaps by another thread.
+            failed: Called with what `commit` would have raised, perhaps by another thread, before
+                `Store.settle` returns; it must not wait for the store.
 
         Raises:
             ObjectMissing: `body.record` was not put.

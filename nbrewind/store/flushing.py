@@ -285,14 +285,18 @@ class Flushing:
         handed.staged.release()
         with self._changed:
             self._epoch = epoch
-            del self._handed[handed.number]
-            for each in handed.commit.objects:
-                if self._pending.get(each.oid) == handed.number:
-                    del self._pending[each.oid]
-            handed.ended.set()
-            self._changed.notify_all()
-        if failure is not None:
-            handed.failed(failure)
+        try:
+            if failure is not None:
+                handed.failed(failure)
+        finally:
+            # Whoever waits takes silence for success: this comes last.
+            with self._changed:
+                del self._handed[handed.number]
+                for each in handed.commit.objects:
+                    if self._pending.get(each.oid) == handed.number:
+                        del self._pending[each.oid]
+                handed.ended.set()
+                self._changed.notify_all()
 
     def _tidy_arena(self) -> None:
         if self._handed:

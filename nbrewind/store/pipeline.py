@@ -136,16 +136,20 @@ class Pipeline:
         with self._changed:
             # Those that fail because of an earlier one are no reason to fail for others.
             self._epoch += any(one.ending.failure is not None for one in sound)
-            self._unfinished -= len(part)
-            self._bytes -= sum(one.size for one in part)
             for one in part:
                 self._pending -= one.added
-            self._changed.notify_all()
-        for one in part:
-            if one.ending.failure is not None:
-                one.failed(one.ending.failure)
-            elif one.done is not None and one.ending.stored is not None:
-                one.done(one.ending.stored)
+        try:
+            for one in part:
+                if one.ending.failure is not None:
+                    one.failed(one.ending.failure)
+                elif one.done is not None and one.ending.stored is not None:
+                    one.done(one.ending.stored)
+        finally:
+            # Whoever waits takes silence for success: this comes last.
+            with self._changed:
+                self._unfinished -= len(part)
+                self._bytes -= sum(one.size for one in part)
+                self._changed.notify_all()
 
     def _check_fork(self) -> None:
         if self._pid != os.getpid():

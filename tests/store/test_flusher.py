@@ -191,6 +191,20 @@ def test_a_failure_is_told_and_fails_what_comes_after(store: LocalStore, tmp_pat
     assert [body.seq for body in bodies(tmp_path / "store")] == [2]
 
 
+def test_who_waits_for_a_commit_knows_of_its_failure(store: LocalStore, tmp_path: Path) -> None:
+    failures: list[Exception] = []
+
+    def failed(problem: Exception) -> None:
+        time.sleep(0.2)
+        failures.append(problem)
+
+    (tmp_path / "store" / "refs").rmdir()
+    writer = store.begin()
+    writer.commit_later(ref_body(writer.put("record", b"1")), failed)
+    store.settle()
+    assert len(failures) == 1
+
+
 def test_without_a_flusher_the_session_writes_itself(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,21 @@ def test_a_failure_ends_all_that_may_rely_on_it_and_no_more(store: LocalStore, d
     hand_over(store, 1, failures)
     store.settle()
     assert seqs(store) == [1, 0]
+
+
+def test_who_waits_for_a_commit_knows_of_its_failure(store: LocalStore, disk: Disk) -> None:
+    failures: list[Exception] = []
+
+    def failed(problem: Exception) -> None:
+        time.sleep(0.2)
+        failures.append(problem)
+
+    writer = store.begin()
+    writer.commit_later(ref_body(writer.put("record", b"1"), seq=1), failed)
+    disk.failures = 1
+    disk.go.set()
+    store.settle()
+    assert len(failures) == 1
 
 
 def test_a_plain_commit_comes_after_those_handed_over(store: LocalStore, disk: Disk) -> None:
