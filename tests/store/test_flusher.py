@@ -198,6 +198,7 @@ def test_who_waits_for_a_commit_knows_of_its_failure(store: LocalStore, tmp_path
         time.sleep(0.2)
         failures.append(problem)
 
+    flusher_of(store)  # it has opened the store
     (tmp_path / "store" / "refs").rmdir()
     writer = store.begin()
     writer.commit_later(ref_body(writer.put("record", b"1")), failed)
