@@ -102,7 +102,11 @@ def decode_commit(data: bytes) -> StagedCommit:
 
 def receive_request(connection: socket.socket) -> tuple[Request, list[int]] | None:
     """The next message to a flusher and descriptors sent with it; None if there is no sender."""
-    data, fds, _, _ = socket.recv_fds(connection, MOST_BYTES, 1)
+    try:
+        data, fds, _, _ = socket.recv_fds(connection, MOST_BYTES, 1)
+    except ConnectionResetError:
+        # The session died with answers unread. That is told once, before what it had sent.
+        data, fds, _, _ = socket.recv_fds(connection, MOST_BYTES, 1)
     return (_requests.decode(data), fds) if data else None
 
 

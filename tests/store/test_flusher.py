@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody
-from nbrewind.store import arena, check, flushing
+from nbrewind.store import arena, check, flushing, messages
 from nbrewind.store.local import LocalStore, open_store
 from nbrewind.testing.store_conformance import ref_body
 
@@ -345,3 +346,14 @@ def test_a_ref_that_cannot_be_read_at_the_moment_is_committed_and_those_after_it
     assert store.has([first, second])
     store.refresh()
     assert [ref.body.seq for ref in store.refs()] == [1, 0]
+
+
+def test_what_a_session_sent_is_received_although_it_died_with_answers_unread() -> None:
+    session, flusher = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with flusher:
+        with session:
+            for number in range(3):
+                session.send(messages.encode(messages.GoneSegment(number)))
+            flusher.send(messages.encode(messages.Hello(1)))
+        received = [messages.receive_request(flusher) for _ in range(4)]
+    assert received == [*((messages.GoneSegment(number), []) for number in range(3)), None]
