@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from nbrewind import __version__
-from nbrewind.cli import demo, history, kernel, report, running, status, store, trust
+from nbrewind.cli import demo, history, keeping, kernel, report, running, status, store, trust
 from nbrewind.errors import NBRewindError, NotebookError, UsageError
 
 app = typer.Typer(
@@ -31,6 +31,12 @@ app.command("show")(history.show)
 app.command("report")(report.report)
 app.command("graph")(history.graph)
 app.add_typer(kernel.app, name="kernel")
+store.app.command("gc")(keeping.gc)
+store.app.command("check")(keeping.check)
+store.app.command("prune")(keeping.prune)
+store.app.command("pin")(keeping.pin)
+store.app.command("unpin")(keeping.unpin)
+store.app.command("pins")(keeping.pins)
 app.add_typer(store.app, name="store")
 app.add_typer(trust.app, name="trust")
 app.command("demo")(demo.demo)

@@ -36,6 +36,16 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
         return self.lineage, self.seq
 
 
+class PinReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One pin, for programs that ask for the list."""
+
+    lineage: str
+    seq: int
+    notebook: str
+    cell_id: str
+    note: str
+
+
 def read_pins(root: str) -> list[Pin]:
     """All pins.
 
