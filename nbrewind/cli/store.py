@@ -97,7 +97,7 @@ def info(notebook: Place = None, store: Store = None, json: Json = None) -> None
         ("size", f"{size(found.bytes)} in {found.packs} packs"),
         ("objects", objects or "none"),
         ("records", f"{found.refs}: {found.trusted_refs} trusted, {found.untrusted_refs} not"),
-        ("levels", levels or "none"),
+        *([("levels", levels or "none")] if found.tiers else []),
         *(("tier", _tier_line(tier)) for tier in found.tiers),
         *(("damaged", sentence) for sentence in found.damaged),
     ]
