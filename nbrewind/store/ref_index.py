@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
@@ -55,9 +56,10 @@ class RefIndex:
         copies: dict[Place, bytes] = {}
         if self._segments is not None and len(places) >= ref_segments.SEGMENT_REFS:
             copies = self._segments.load()
-        for place in places:
-            if not self._take(place, copies.get(place)):
-                self._read(place)
+        rest = [place for place in places if not self._take(place, copies.get(place))]
+        self._prepare(rest)
+        for place in rest:
+            self._read(place)
         for place in again:
             self._read(place)
         if self._segments is not None:
@@ -143,6 +145,9 @@ class RefIndex:
             if place not in self.damaged:
                 _log.warning("the ref %s was skipped: %s", path, exc)
             self.damaged[place] = f"the ref {path} was skipped: {exc}"
+
+    def _prepare(self, places: Sequence[Place]) -> None:
+        """These will be read one after the other."""
 
     def _content(self, place: Place) -> bytes:
         with open(self.path(place), "rb", buffering=0) as file:

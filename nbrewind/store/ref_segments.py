@@ -13,6 +13,7 @@ before it is believed, its signature are verified.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -72,7 +73,7 @@ class RefSegments:
         for name in self._names():
             if name in self._known:
                 continue
-            copies = self._read(os.path.join(self._folder, name))
+            copies = self._read(name)
             self._known[name] = frozenset(copies)
             self._covered.update(copies)
             found.update(copies)
@@ -100,8 +101,9 @@ class RefSegments:
             superseded.append(name)
         if self._write({place: refs.pack(known[place][1]) for place in places}):
             for name in superseded:
-                discard(os.path.join(self._folder, name))
                 del self._known[name]
+                with contextlib.suppress(OSError):
+                    self._remove(name)
 
     def _names(self) -> list[str]:
         try:
@@ -109,17 +111,33 @@ class RefSegments:
         except OSError:
             return []
 
-    def _read(self, path: str) -> dict[Place, bytes]:
+    def _fetch(self, name: str) -> bytes:
+        with open(os.path.join(self._folder, name), "rb") as file:
+            return file.read()
+
+    def _put(self, name: str, content: bytes) -> None:
+        temporary = os.path.join(self._folder, f"{uuid.uuid4().hex}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                file.write(content)
+            os.rename(temporary, os.path.join(self._folder, name))
+        except OSError:
+            discard(temporary)
+            raise
+
+    def _remove(self, name: str) -> None:
+        discard(os.path.join(self._folder, name))
+
+    def _read(self, name: str) -> dict[Place, bytes]:
         """The contents in one segment; none if it is not right."""
         try:
-            with open(path, "rb") as file:
-                content = file.read()
+            content = self._fetch(name)
             body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
             if blake3(body).digest() != digest or not body.startswith(MAGIC):
                 raise ObjectDamaged("it is damaged, or of a newer format")
             copies = _decoder.decode(body[len(MAGIC) :])
         except (OSError, ObjectDamaged, msgspec.MsgspecError) as exc:
-            _log.info("the ref segment %s was skipped: %s", path, exc)
+            _log.info("the ref segment %s/%s was skipped: %s", self._folder, name, exc)
             return {}
         return {(copy.lineage, copy.seq): copy.content for copy in copies}
 
@@ -128,14 +146,10 @@ class RefSegments:
         body = MAGIC + _encoder.encode(copies)
         digest = blake3(body).digest()
         name = digest.hex() + SUFFIX
-        temporary = os.path.join(self._folder, f"{uuid.uuid4().hex}.tmp")
         try:
-            with open(temporary, "xb") as file:
-                file.write(body + digest)
-            os.rename(temporary, os.path.join(self._folder, name))
+            self._put(name, body + digest)
         except OSError as exc:
             _log.info("no ref segment was written in %s: %s", self._folder, exc)
-            discard(temporary)
             return False
         self._known[name] = frozenset(contents)
         self._covered.update(contents)

@@ -117,7 +117,7 @@ class RemoteStore(Store):
         self._lock = threading.RLock()
         self._catalog = RemoteCatalog(files, self._readers, read_only=read_only)
         self._reader = RemoteReader(files, self._readers)
-        self._refs = RemoteRefs(files, self._readers)
+        self._refs = RemoteRefs(files, self._readers, read_only=read_only)
         self._refs.scan()
 
     @property
