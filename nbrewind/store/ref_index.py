@@ -163,6 +163,8 @@ class RefIndex:
     def _drop(self, place: Place) -> None:
         self.damaged.pop(place, None)
         self._genuine.pop(place, None)
+        if self._segments is not None:
+            self._segments.forget(place)
         known = self._found.pop(place, None)
         if known is not None:
             body = known[0]

@@ -40,6 +40,8 @@ SETTLED_SECONDS = 3600
 """Age from which a ref is copied. It can be taken back while its commit still fails, and its
 number is then given again; a copy must not outlive that."""
 
+_PAUSE_SECONDS = 60
+"""Between looks at refs that are too young: a session commits many."""
 _DIGEST_BYTES = 32
 
 
@@ -66,6 +68,7 @@ class RefSegments:
         self._read_only = read_only
         self._known: dict[str, frozenset[Place]] = {}
         self._covered: set[Place] = set()
+        self._pause_until = 0.0
 
     def load(self) -> dict[Place, bytes]:
         """The files' contents of all refs in segments that were not loaded before."""
@@ -79,9 +82,15 @@ class RefSegments:
             found.update(copies)
         return found
 
+    def forget(self, place: Place) -> None:
+        """A ref is gone."""
+        self._covered.discard(place)
+
     def extend(self, known: Mapping[Place, tuple[RefBody, SignedRef]]) -> None:
         """Write a segment if many settled refs are in none; failing to is no loss."""
         if self._read_only or len(known) - len(self._covered) < SEGMENT_REFS:
+            return
+        if time.monotonic() < self._pause_until:
             return
         settled = time.time() - SETTLED_SECONDS
         places = {
@@ -90,6 +99,7 @@ class RefSegments:
             if place not in self._covered and body.created <= settled
         }
         if len(places) < SEGMENT_REFS:
+            self._pause_until = time.monotonic() + _PAUSE_SECONDS
             return
         # Segments that are no larger are merged: then there are few, and each ref is written
         # again only as often as their number doubles.

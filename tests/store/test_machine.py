@@ -53,12 +53,18 @@ class StoreMachine(RuleBasedStateMachine):
             change.stop()
         shutil.rmtree(self.folder)
 
-    @rule(target=blobs, which=st.integers(0, 1), size=SIZES, seed=st.integers(0, 5))
-    def commit(self, which: int, size: int, seed: int) -> BlobRef:
+    @rule(
+        target=blobs,
+        which=st.integers(0, 1),
+        size=SIZES,
+        seed=st.integers(0, 5),
+        stream=st.booleans(),
+    )
+    def commit(self, which: int, size: int, seed: int, stream: bool) -> BlobRef:
         content = random.Random(seed).randbytes(size) if seed else bytes(size)
         store = self.stores[which]
         writer = store.begin()
-        blob = writer.put_blob(content)
+        blob = writer.put_stream(content) if stream else writer.put_blob(content)
         record = b"".join([b"record", blob.digest])
         ref = writer.commit(ref_body(writer.put("record", record)))
         self.contents[blob] = content
@@ -130,7 +136,9 @@ class StoreMachine(RuleBasedStateMachine):
                 break
             except (ObjectDamaged, ObjectMissing):
                 writer = store.begin()
-                writer.put_blob(self.contents[blob])
+                again = writer.put_blob(self.contents[blob])
+                if again != blob:
+                    assert writer.put_stream(self.contents[blob]) == blob
                 oid = writer.put("record", b"healed")
                 ref = writer.commit(ref_body(oid))
                 self.committed[ref.body.seq, oid] = b"healed"

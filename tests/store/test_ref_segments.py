@@ -100,6 +100,20 @@ def test_a_ref_that_was_removed_is_gone(tmp_path: Path) -> None:
     assert len(open_store(tmp_path).refs()) == 9
 
 
+def test_refs_that_replace_removed_ones_are_copied(tmp_path: Path, read: list[str]) -> None:
+    fill(tmp_path, 10)
+    store = open_store(tmp_path)
+    for path in (tmp_path / "refs").rglob("*.ref"):
+        if path.name != "0000000003.ref":
+            path.unlink()
+    store.refresh()
+    fill(tmp_path, 9, first=12)
+    store.refresh()
+    read.clear()
+    assert len(open_store(tmp_path).refs()) == 10
+    assert read == []
+
+
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "other"])
 def test_damaged_copies_are_not_used(tmp_path: Path, read: list[str], damage: str) -> None:
     fill(tmp_path, 10)
