@@ -324,8 +324,8 @@ class LeaseHolder:
         folder = os.path.join(self._root, FOLDER)
         # Not synchronised: a lease need not survive what its session does not.
         durable.discard(temporary)
-        fd = durable.create(temporary)
         try:
+            fd = durable.create(temporary)
             try:
                 durable.write_all(fd, [content])
             finally:
