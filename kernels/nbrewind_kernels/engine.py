@@ -273,6 +273,7 @@ class Engine:
                 self.live.keep_for_lazy(self.now.table)
         self.virtual.apply(record)
         self.remaker.note_reused(entry)
+        self.journal.hold(self.now.table)
         result, has_result = self.results.reuse(entry)
         report = CellReport(
             index=hint.ordinal,
@@ -430,6 +431,7 @@ class Engine:
             self.now.files.pop(file.path, None)
         if record.result is not None:
             self.now.results.append(record.result)
+        self.journal.hold(self.now.table)
 
     def _take_over(self, changes: Changes, groups: tuple[Group, ...]) -> None:
         table = self.now.table

@@ -10,6 +10,7 @@ the user's cell (law L6).
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -24,13 +25,17 @@ from nbrewind.model.records import ExecutionRecord, FileAccess, OutputMessage, W
 from nbrewind.model.refs import RefBody
 from nbrewind.model.spans import stopwatch
 from nbrewind.model.versions import ABSENT
+from nbrewind.state.audit import unheard
 from nbrewind.state.capture import Dump
 from nbrewind.state.digests import contents
 from nbrewind.store.abc import Store, StoreWriter
 from nbrewind.store.session import host_name, writer_name
 from nbrewind_analysis.book import Entry, RecordBook, settle
+from nbrewind_analysis.table import VersionTable
 from nbrewind_kernels.live import store_manifest
 from nbrewind_kernels.recording import StoreGroup
+
+log = logging.getLogger(__name__)
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Files that a cell wrote are kept up to this many bytes."""
@@ -146,6 +151,18 @@ class Journal:
         """Ids of the records that survive this process, but may not survive the machine yet."""
         records = self._store.captured() if self._store is not None else frozenset()
         return frozenset(record.hex() for record in records)
+
+    def hold(self, table: VersionTable) -> None:
+        """Let no collection remove what the session's values are in, whatever is pruned."""
+        if self._store is None:
+            return
+        groups = filter(None, map(table.group, table))
+        held = {oid for group in groups for oid in (group.manifest, group.producer) if oid}
+        try:
+            with unheard():
+                self._store.hold(held)
+        except (NBRewindError, OSError) as problem:
+            log.info("a collection may remove what this session refers to: %s", problem)
 
     def settle(self) -> None:
         """Wait until every record so far is durable, or the user was told that it is not."""

@@ -53,6 +53,7 @@ class Flusher:
     def run(self) -> None:
         """Serve until the session is gone and all of its commits have ended."""
         self._tell(Hello(os.getpid()))
+        self._store.lease.keep_beating()
         while True:
             try:
                 received = messages.receive_request(self._connection)
