@@ -30,6 +30,8 @@ FENCED = ".fenced"
 
 BEAT_SECONDS = 300.0
 """Between renewals by a process that has nothing else to do; far below any patience."""
+_IDLE_SECONDS = 2.0
+"""Between looks whether a lease says more than needed."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,18 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Packs that its commits in flight have added."""
     vouches: tuple[str, ...] = ()
     """Other sessions whose processes it sees alive: they may be too busy to renew theirs."""
+
+
+def _covers(written: Lease, needed: Lease, *, exactly: bool) -> bool:
+    """Whether what is written protects all that has to be; with `exactly`, nothing else."""
+    if exactly:
+        return written == needed
+    return (
+        needed.epoch in (None, written.epoch)
+        and written.vouches == needed.vouches
+        and set(needed.holds) <= set(written.holds)
+        and set(needed.packs) <= set(written.packs)
+    )
 
 
 UNKNOWN = Lease(epoch=-1)
@@ -178,6 +192,7 @@ class LeaseHolder:
         self._kept: list[ObjectId] = []
         self._vouches: tuple[str, ...] = ()
         self._stopped = threading.Event()
+        self._beating = False
 
     @property
     def holds(self) -> frozenset[ObjectId]:
@@ -217,10 +232,8 @@ class LeaseHolder:
             if flight not in self._in_flight:
                 return
             self._in_flight.remove(flight)
-            try:
-                self._write()
-            except OSError as exc:
-                _log.info("the lease says more than needed, until the next commit: %s", exc)
+            if not self._beating:  # else the thread says it, unless the next commit comes first
+                self._shrink()
 
     def keep_packs(self, packs: Iterable[ObjectId]) -> None:
         """Hold packs as long as the session lives. Raises `OSError`."""
@@ -270,6 +283,7 @@ class LeaseHolder:
 
     def keep_beating(self) -> None:
         """Renew the lease from a thread until `close`; for a process that runs no user code."""
+        self._beating = True
         threading.Thread(target=self._beat_on, name="nbrewind-lease", daemon=True).start()
 
     def close(self) -> None:
@@ -283,11 +297,25 @@ class LeaseHolder:
             self._written = None
 
     def _beat_on(self) -> None:
-        while not self._stopped.wait(BEAT_SECONDS):
-            try:
-                self.beat()
-            except OSError as exc:
-                _log.info("the lease was not renewed: %s", exc)
+        waited = 0.0
+        while not self._stopped.wait(_IDLE_SECONDS):
+            waited += _IDLE_SECONDS
+            with self._lock:
+                if self._pid == os.getpid() and self._name and not self._in_flight:
+                    self._shrink()
+            if waited >= BEAT_SECONDS:
+                waited = 0.0
+                try:
+                    self.beat()
+                except OSError as exc:
+                    _log.info("the lease was not renewed: %s", exc)
+
+    def _shrink(self) -> None:
+        """Stop saying more than needed."""
+        try:
+            self._write(exactly=True)
+        except OSError as exc:
+            _log.info("the lease says more than needed, until the next commit: %s", exc)
 
     def _lost(self) -> bool:
         if self._written is None or not self._name:
@@ -304,17 +332,16 @@ class LeaseHolder:
             self._holds = frozenset()
             self._kept = []
 
-    def _write(self) -> None:
+    def _write(self, *, exactly: bool = False) -> None:
         epochs = [flight.began for flight in self._in_flight]
         packs = [pack for flight in self._in_flight for pack in flight.packs]
         lease = Lease(
-            counter=self._counter,
             epoch=rules.acknowledges(epochs),
             holds=tuple(sorted(self._holds)),
             packs=(*self._kept, *packs),
             vouches=self._vouches,
         )
-        if lease == self._written:
+        if self._written is not None and _covers(self._written, lease, exactly=exactly):
             return
         session = self.session()
         self._name = self._name or os.path.basename(session)
@@ -338,4 +365,4 @@ class LeaseHolder:
         except OSError:
             durable.discard(temporary)
             raise
-        self._written = msgspec.structs.replace(lease, counter=self._counter)
+        self._written = lease

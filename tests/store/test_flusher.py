@@ -17,7 +17,7 @@ import pytest
 from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody
-from nbrewind.store import arena, check, flushing, messages
+from nbrewind.store import arena, check, flushing, leases, messages
 from nbrewind.store.local import LocalStore, open_store
 from nbrewind.testing.store_conformance import ref_body
 
@@ -357,3 +357,22 @@ def test_what_a_session_sent_is_received_although_it_died_with_answers_unread() 
             flusher.send(messages.encode(messages.Hello(1)))
         received = [messages.receive_request(flusher) for _ in range(4)]
     assert received == [*((messages.GoneSegment(number), []) for number in range(3)), None]
+
+
+def test_its_lease_says_no_more_than_needed_once_it_is_idle(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    hand_over(store, 0, [])
+    store.settle()
+
+    def in_flight() -> list[leases.Lease]:
+        return [
+            lease
+            for lease in leases.read_leases(str(tmp_path / "store")).values()
+            if lease.epoch is not None or lease.packs
+        ]
+
+    wait_for(lambda: not in_flight())
+    hand_over(store, 1, [])
+    store.settle()
+    wait_for(lambda: not in_flight())
