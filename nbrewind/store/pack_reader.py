@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import threading
@@ -192,7 +193,13 @@ class PackReader:
             if found is not None:
                 self._open.move_to_end(name)
                 return found
-        opened = _Pack(self._catalog.path(name))
+        try:
+            opened = _Pack(self._catalog.path(name))
+        except OSError as exc:
+            if exc.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self.close()  # the session has many files open; these can be opened again
+            opened = _Pack(self._catalog.path(name))
         with self._lock:
             self._open[name] = opened
             if len(self._open) > _OPEN_PACKS:

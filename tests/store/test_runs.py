@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import resource
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,20 @@ def test_few_files_stay_open(
     store = open_store(path)
     assert store.get_blob(blob) == data
     assert len(store._reader._open) == 3
+
+
+def test_packs_are_closed_where_the_session_may_open_no_more_files(
+    changed: tuple[Path, BlobRef, bytes],
+) -> None:
+    path, blob, data = changed
+    store = open_store(path)
+    store.has(blob.chunks)
+    spare = os.open(os.devnull, os.O_RDONLY)
+    os.close(spare)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 6, hard))
+    try:
+        content = store.get_blob(blob)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert content == data
