@@ -27,8 +27,12 @@ _T = TypeVar("_T")
 
 SCHEME = "s3://"
 
+_process = 0
+"""Whose connections those of `obstore` are; in a forked child they would wait for ever."""
+
 _CONNECT = timedelta(seconds=5)
-_REQUEST = timedelta(seconds=120)
+_REQUEST_SECONDS = 300.0
+"""A pack over a line of one megabit a second."""
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,64})</Code>")
 _PASSING = {408, 409, 425, 429}
@@ -41,12 +45,18 @@ class BucketFiles(Files):
     Args:
         location: `s3://bucket/prefix`.
         patience: How requests that fail for reasons that pass are repeated.
+        seconds: After how many a request without an answer has failed.
     """
 
-    def __init__(self, location: str, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        location: str,
+        patience: Patience | None = None,
+        seconds: float = _REQUEST_SECONDS,
+    ) -> None:
         self.location = location.rstrip("/")
         self.patience = patience or Patience()
-        self._store = _connect(self.location)
+        self._store = _connect(self.location, seconds)
 
     def names(self, folder: str) -> Iterator[tuple[str, int]]:
         """See `Files.names`."""
@@ -183,7 +193,7 @@ def _said(problem: Exception) -> str:
     return f" ({' '.join(found)})" if found else ""
 
 
-def _connect(location: str) -> S3Store:
+def _connect(location: str, seconds: float) -> S3Store:
     parts = urlsplit(location)
     if not location.startswith(SCHEME) or not parts.netloc or parts.query or parts.fragment:
         raise UsageError(f"{location} is not the place of a store: s3://BUCKET/PREFIX is meant")
@@ -198,6 +208,10 @@ def _connect(location: str) -> S3Store:
         raise UsageError(
             f"{location} needs the package obstore: pip install 'nbrewind[s3]'"
         ) from exc
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise Unreachable(f"{location}: a forked child cannot use its parent's connections")
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     return S3Store(
         parts.netloc,
@@ -205,7 +219,7 @@ def _connect(location: str) -> S3Store:
         client_options={
             "allow_http": endpoint.startswith("http://"),
             "connect_timeout": _CONNECT,
-            "timeout": _REQUEST,
+            "timeout": timedelta(seconds=seconds),
         },
         retry_config={"max_retries": 0},
     )

@@ -11,6 +11,8 @@ from nbrewind.model.blobs import ObjectId
 
 _MOST_WAITING = 8
 """Commits that may wait, each with a pack in memory; whoever hands over more waits for room."""
+ROOM_SECONDS = 60.0
+"""How long: a server that does not answer must not hold up a notebook for ever."""
 
 
 class Later:
@@ -51,8 +53,15 @@ class Later:
         """
         objects = frozenset(added)
         with self._changed:
-            while self._unfinished >= _MOST_WAITING:
-                self._changed.wait()
+            room = self._changed.wait_for(
+                lambda: self._unfinished < _MOST_WAITING, timeout=ROOM_SECONDS
+            )
+            if not room:
+                self.epoch += 1
+        if not room:
+            failed(StoreNotWritable("the store does not keep up with what is to be written"))
+            return
+        with self._changed:
             self._unfinished += 1
             for oid in objects:
                 self._pending[oid] = self._pending.get(oid, 0) + 1

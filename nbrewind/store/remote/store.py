@@ -7,6 +7,7 @@ one to the other gives a store.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,8 +68,8 @@ def open_bucket(
             server ignores conditional writes.
         StoreUnreachable: the server does not answer, or refuses access.
     """
-    files = files or BucketFiles(location)
     try:
+        files = files or BucketFiles(location)
         try:
             content = files.read(config.CONFIG)
         except FileNotFoundError:
@@ -85,7 +86,6 @@ def open_bucket(
             files, parameters=parameters, read_only=read_only, hasher=hasher or LeafHasher()
         )
     except OSError as exc:
-        files.close()
         raise StoreUnreachable(str(exc)) from exc
 
 
@@ -99,11 +99,16 @@ def _refuse_foreign(files: Files) -> None:
 
 
 class RemoteStore(Store):
-    """A store among files; made by `open_bucket`. Safe to use from several threads."""
+    """A store among files; made by `open_bucket`. Safe to use from several threads.
+
+    A forked child has neither its threads nor its connections: there nothing can be read or
+    written, which is said at once.
+    """
 
     def __init__(
         self, files: Files, *, parameters: config.Parameters, read_only: bool, hasher: LeafHasher
     ) -> None:
+        self._owner = os.getpid()
         self.location = files.location
         self.format = parameters.format
         self.stream_cuts = parameters.stream_cuts
@@ -129,6 +134,8 @@ class RemoteStore(Store):
         """See `Store.begin`."""
         if self.read_only:
             raise StoreNotWritable(f"{self.location} was opened read-only")
+        if self._is_child:
+            raise StoreNotWritable(f"a forked child does not reach {self.location}")
         try:
             trust.own_key()
         except TrustError as exc:
@@ -163,6 +170,8 @@ class RemoteStore(Store):
 
     def has(self, oids: Iterable[ObjectId]) -> bool:
         """See `Store.has`; what cannot be looked up counts as not there."""
+        if self._is_child:
+            return False
         try:
             with self._lock:
                 return all(
@@ -180,7 +189,8 @@ class RemoteStore(Store):
 
     def settle(self) -> None:
         """See `Store.settle`."""
-        self.later.wait()
+        if not self._is_child:
+            self.later.wait()
 
     def level(self, ref: StoredRef) -> Level:
         """See `Store.level`."""
@@ -188,6 +198,8 @@ class RemoteStore(Store):
 
     def refresh(self) -> None:
         """See `Store.refresh`; what is known stays if the files cannot be listed."""
+        if self._is_child:
+            return
         with self._lock:
             self._catalog.stale()
             try:
@@ -201,6 +213,8 @@ class RemoteStore(Store):
         Raises:
             StoreUnreachable: the files cannot be listed.
         """
+        if self._is_child:
+            raise StoreUnreachable(f"a forked child does not reach {self.location}")
         self.later.wait()
         with self._lock:
             try:
@@ -229,6 +243,8 @@ class RemoteStore(Store):
 
     def close(self) -> None:
         """See `Store.close`."""
+        if self._is_child:
+            return
         self.later.close()
         self.senders.shutdown()
         self._readers.shutdown()
@@ -260,7 +276,13 @@ class RemoteStore(Store):
         with self._lock:
             return self._refs.add(body, signed)
 
+    @property
+    def _is_child(self) -> bool:
+        return os.getpid() != self._owner
+
     def _place(self, oid: ObjectId) -> Location:
+        if self._is_child:
+            raise ObjectUnreachable(f"a forked child does not reach {self.location}")
         if self.later.holds(oid):
             self.later.wait()
         name = oid.hex()[:16]

@@ -22,6 +22,8 @@ _AGAIN_SECONDS = 30.0
 """A tier that failed is not asked for so long."""
 HURRIED = Patience(attempts=2, first=0.2)
 """For those who read while a person waits."""
+_HURRIED_SECONDS = 30.0
+"""After which a request of theirs has failed."""
 
 
 def level_of(place: str, number: int) -> Level:
@@ -62,7 +64,7 @@ def open_single(place: str, *, create: bool, read_only: bool, hasher: LeafHasher
         from nbrewind.store.remote.bucket import BucketFiles
         from nbrewind.store.remote.store import open_bucket
 
-        files = BucketFiles(place, HURRIED)
+        files = BucketFiles(place, HURRIED, _HURRIED_SECONDS)
         return open_bucket(place, create=create, read_only=read_only, hasher=hasher, files=files)
     return open_directory(place, create=create, read_only=read_only, hasher=hasher)
 
