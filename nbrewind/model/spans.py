@@ -53,6 +53,10 @@ class Stopwatch:
     def __init__(self) -> None:
         self.keeping = False
         """Keep every span, for a trace."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget everything: in a forked child another thread may have been at it."""
         self._stack = threading.local()
         self._lock = threading.Lock()
         self._totals: dict[str, list[float]] = {}
@@ -106,6 +110,9 @@ class Stopwatch:
 
 stopwatch = Stopwatch()
 """This process's."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=stopwatch.begin_anew)
 
 
 def chrome_trace(spans: Iterable[Span], names: dict[int, str]) -> bytes:

@@ -30,8 +30,24 @@ Piece = tuple[int, int, int]
 
 
 def is_available() -> bool:
-    """Whether this system has anonymous files that processes can share."""
-    return hasattr(os, "memfd_create") and hasattr(os, "posix_fallocate")
+    """Whether this system has anonymous files that processes can share, and lets us make them."""
+    if not hasattr(os, "memfd_create") or not hasattr(os, "posix_fallocate"):
+        return False
+    try:
+        os.close(_make_file(mmap.PAGESIZE))
+    except OSError:
+        return False
+    return True
+
+
+def _make_file(size: int) -> int:
+    fd = os.memfd_create("nbrewind-staging", os.MFD_CLOEXEC)
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def budget() -> int:
@@ -75,9 +91,8 @@ class Segment:
 
 def make_segment() -> Segment:
     """A segment in fresh memory; raises `OSError` if there is not enough."""
-    fd = os.memfd_create("nbrewind-staging", os.MFD_CLOEXEC)
+    fd = _make_file(SEGMENT_BYTES)
     try:
-        os.posix_fallocate(fd, 0, SEGMENT_BYTES)
         return Segment(fd)
     except BaseException:
         os.close(fd)
@@ -196,10 +211,10 @@ class Staged:
 
     Args:
         arena: Where.
-        room: Called when the arena is full; returns when a try may succeed, or raises.
+        room: Called when the arena is full; returns when a try may succeed, or False.
     """
 
-    def __init__(self, arena: Arena, room: Callable[[], None]) -> None:
+    def __init__(self, arena: Arena, room: Callable[[], bool]) -> None:
         self.blocks: list[int] = []
         self.size = 0
         """Bytes staged."""
@@ -208,7 +223,7 @@ class Staged:
         self._used = BLOCK_BYTES
 
     def add(self, data: memoryview) -> tuple[Piece, ...]:
-        """Copy flat bytes; returns where they are."""
+        """Copy flat bytes; returns where they are. Raises `ArenaFullError`."""
         pieces: list[Piece] = []
         at = 0
         while at < data.nbytes:
@@ -240,4 +255,5 @@ class Staged:
             try:
                 return self._arena.take()
             except ArenaFullError:
-                self._room()
+                if not self._room():
+                    raise

@@ -150,6 +150,9 @@ class Flushing:
             staged: The part of the arena that is its own; given back when it has ended.
             epoch: `epoch` when the commit began.
             failed: Called, from another thread, if the commit fails.
+
+        Raises:
+            ArenaFullError: there is no memory for it.
         """
         where = staged.add(memoryview(messages.encode(commit)))
         with self._changed:
@@ -175,21 +178,16 @@ class Flushing:
             while self._handed if handed is None else not handed.ended.is_set():
                 self._changed.wait()
 
-    def room(self) -> None:
-        """Wait until a commit has ended, so that a block may be free.
-
-        Raises:
-            StoreNotWritable: nothing waits, so none will be.
-        """
+    def room(self) -> bool:
+        """Wait until a commit has ended, so that a block may be free; False if none waits."""
         with self._changed:
             before = len(self._handed)
             if not before:
-                raise StoreNotWritable(
-                    f"there is no memory to stage in: free some, or set {arena.BUDGET_VARIABLE}"
-                )
+                return False
             self.waiting_for_room()
             while self._handed and len(self._handed) >= before:
                 self._changed.wait()
+        return True
 
     def close(self) -> None:
         """Wait until everything has ended, and let the flusher go."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nbrewind.errors import StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.model.spans import stopwatch
 from nbrewind.store import messages
 from nbrewind.store.abc import Kind
-from nbrewind.store.arena import Staged
+from nbrewind.store.arena import ArenaFullError, Staged
 from nbrewind.store.flushing import Flushing, Handed
 from nbrewind.store.object_writer import ObjectWriter
 from nbrewind.store.pack_writer import ENTRY_OVERHEAD
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class StagedWriter(ObjectWriter):
     """Used by one thread at a time.
 
-    A commit that would take more than half of the arena is not staged: it is written by this
-    process, after everything before it.
+    A commit that would take more than half of the arena, or finds no memory, is not staged: it
+    is written by this process, after everything before it.
     """
 
     def __init__(self, store: LocalStore, flushing: Flushing) -> None:
@@ -75,7 +76,11 @@ class StagedWriter(ObjectWriter):
             epoch = -1  # it may rely on what one of them was to add
         objects = tuple(self._objects.values())
         commit = messages.StagedCommit(body, tuple(self._relies_on), objects)
-        return self._flushing.hand_over(commit, self._staged, epoch, failed)
+        try:
+            return self._flushing.hand_over(commit, self._staged, epoch, failed)
+        except ArenaFullError:
+            self._write_here()
+            return None
 
     def _is_added(self, oid: ObjectId) -> bool:
         if self._direct is not None and self._direct.has_added(oid):
@@ -86,18 +91,32 @@ class StagedWriter(ObjectWriter):
         size = sum(view.nbytes for view in views)
         if self._direct is None and self._staged.size + size > self._flushing.arena.limit // 2:
             self._write_here()
+        with stopwatch.measure("stage", size):
+            staged = self._stage(KINDS.index(kind) + 1, views, ids) if self._direct is None else 0
         if self._direct is not None:
-            self._direct.add(kind, views, ids)
-        else:
-            number = KINDS.index(kind) + 1
-            with stopwatch.measure("stage", size):
-                for oid, view in zip(ids, views, strict=True):
-                    self._objects[oid] = messages.Staged(number, oid, self._staged.add(view))
+            self._direct.add(kind, views[staged:], ids[staged:])
         self.bytes_added += size + len(views) * ENTRY_OVERHEAD
 
+    def _stage(self, kind: int, views: list[memoryview], ids: list[ObjectId]) -> int:
+        """Copy objects to the arena; returns how many there was room for."""
+        for number, (oid, view) in enumerate(zip(ids, views, strict=True)):
+            try:
+                pieces = self._staged.add(view)
+            except ArenaFullError:
+                self._write_here()
+                return number
+            self._objects[oid] = messages.Staged(kind, oid, pieces)
+        return len(ids)
+
     def _write_here(self) -> None:
-        """Go on without the flusher: what is staged so far is written first."""
+        """Go on without the flusher: what is staged so far is written first.
+
+        Raises:
+            StoreNotWritable: a commit that this one may rely on has failed.
+        """
         self._flushing.wait()
+        if self._flushing.epoch != self._epochs[0]:
+            raise StoreNotWritable("a commit before this one failed")
         writer = self._store.begin_here()
         writer.add_staged(self._objects.values(), self._relies_on, self._staged.read)
         self._staged.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import signal
@@ -376,3 +377,40 @@ def test_its_lease_says_no_more_than_needed_once_it_is_idle(
     hand_over(store, 1, [])
     store.settle()
     wait_for(lambda: not in_flight())
+
+
+def test_without_memory_the_session_writes_itself(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Exception] = []
+    records = [hand_over(store, 0, failures)]
+    store.settle()
+
+    def full(size: int) -> int:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(arena, "_make_file", full)
+    content = os.urandom(2 * arena.SEGMENT_BYTES)  # more than there is now
+    writer = store.begin()
+    blob = writer.put_blob(content)
+    records.append(writer.put("record", b"large"))
+    writer.commit_later(ref_body(records[-1], seq=1), failures.append)
+    records.append(hand_over(store, 2, failures))
+    store.settle()
+    assert failures == []
+    assert [body.record for body in bodies(tmp_path / "store")] == records
+    assert store.get_blob(blob) == content
+
+
+def test_where_no_shared_memory_can_be_made_there_is_no_flusher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, flags: int) -> int:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    with open_store(tmp_path / "store", flusher=contextlib.nullcontext) as store:
+        assert store.flushing is None
+        hand_over(store, 0, [])
+        store.settle()
+    assert len(bodies(tmp_path / "store")) == 1
