@@ -28,13 +28,15 @@ Record = Annotated[
     str,
     typer.Argument(
         metavar="RECORD",
-        help="A record, as LINEAGE/NUMBER or the first letters of its lineage and its number, "
-        "or the id of a cell: its newest record.",
+        help="A record as `nbrewind log` or `store prune` name it, or the id of a cell: its newest "
+        "record.",
     ),
 ]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _DAY = 24 * 3600.0
+_SHOWN = 6
+"""Digits of a record's id from which it is taken for one."""
 
 
 def _open(notebook: Path | None, store: str | None, *, write: bool) -> LocalStore:
@@ -233,7 +235,7 @@ def unpin(record: Record, notebook: Place = None, store: Store = None) -> None:
         chosen = [
             one
             for one in read_pins(opened.location)
-            if _is_meant(record, one.lineage, one.seq, one.cell_id)
+            if _is_meant(record, one.lineage, one.seq, one.record, one.cell_id)
         ]
         if not chosen:
             raise UsageError(f"no pin is of {record}: see `nbrewind store pins`")
@@ -273,16 +275,18 @@ def pins(notebook: Place = None, store: Store = None, json: Json = None) -> None
 
 def _find(store: LocalStore, record: str) -> RefBody:
     for ref in store.refs():  # newest first
-        if _is_meant(record, ref.body.lineage, ref.body.seq, ref.body.cell_id):
-            return ref.body
+        body = ref.body
+        if _is_meant(record, body.lineage, body.seq, body.record, body.cell_id):
+            return body
     raise UsageError(f"no record is {record}: see `nbrewind log`")
 
 
-def _is_meant(record: str, lineage: str, seq: int, cell_id: str) -> bool:
-    start, slash, number = record.partition("/")
+def _is_meant(text: str, lineage: str, seq: int, record: bytes, cell_id: str) -> bool:
+    start, slash, number = text.partition("/")
     if slash and start and number.isdigit():
         return lineage.startswith(start) and seq == int(number)
-    return bool(record) and record == cell_id
+    shown = len(text) >= _SHOWN and record.hex().startswith(text)
+    return bool(text) and (shown or text == cell_id)
 
 
 def _digests(notebook: Path) -> set[str]:
