@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import uuid
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -286,21 +285,18 @@ class Catalog:
                     indexes.setdefault(pack, index)
         content = segments.build(indexes)
         name = segments.file_name(content)
-        temporary = os.path.join(self._idx, f"{uuid.uuid4().hex}.tmp")
         try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-            os.rename(temporary, os.path.join(self._idx, name))
+            segments.publish(self._idx, name, content)
         except OSError as exc:
             _log.info("no index segment was written in %s: %s", self._idx, exc)
-            discard(temporary)
             return
         for old in superseded:
             discard(os.path.join(self._idx, old))
             self._segments.pop(old, None)
             self._useless.discard(old)
         self._segments[name] = Segment(content)
-        self._in_segments.update(indexes)
+        # Not what was in the others: of that, packs that are not there now may come back.
+        self._in_segments = {pack for each in self._segments.values() for pack in each.packs}
         self._indexes.clear()
         self._places.clear()
 

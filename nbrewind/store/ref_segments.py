@@ -17,7 +17,6 @@ import contextlib
 import logging
 import os
 import time
-import uuid
 from collections.abc import Mapping
 
 import msgspec
@@ -25,7 +24,7 @@ from blake3 import blake3
 
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.refs import RefBody
-from nbrewind.store import refs
+from nbrewind.store import refs, segments
 from nbrewind.store.durable import discard
 from nbrewind.store.refs import Place, SignedRef
 
@@ -126,14 +125,7 @@ class RefSegments:
             return file.read()
 
     def _put(self, name: str, content: bytes) -> None:
-        temporary = os.path.join(self._folder, f"{uuid.uuid4().hex}.tmp")
-        try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-            os.rename(temporary, os.path.join(self._folder, name))
-        except OSError:
-            discard(temporary)
-            raise
+        segments.publish(self._folder, name, content)
 
     def _remove(self, name: str) -> None:
         discard(os.path.join(self._folder, name))

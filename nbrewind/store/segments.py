@@ -13,8 +13,11 @@ Segments are a cache: they can be removed at any time and are rebuilt from the p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
+import time
+import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
@@ -22,11 +25,15 @@ from blake3 import blake3
 
 from nbrewind.errors import ObjectDamaged
 from nbrewind.model.blobs import ObjectId
+from nbrewind.store.durable import discard
 from nbrewind.store.packs import ENTRY, Entry, entry_at
 
 MAGIC = b"NBRWIDX\x01"
 SUFFIX = ".idx"
 
+_TEMPORARY = ".tmp"
+_ABANDONED_SECONDS = 24 * 3600
+"""Age from which an unfinished file is taken for one that its writer will not finish."""
 _COUNTS = struct.Struct("<IQ")
 _ID_BYTES = 32
 
@@ -113,3 +120,30 @@ def read(path: str) -> Segment:
     if os.path.basename(path) != file_name(content):
         raise ObjectDamaged(f"{path} does not have the content its name says")
     return Segment(content)
+
+
+def publish(folder: str, name: str, content: bytes) -> None:
+    """Write a file of a cache. It is not synchronised: its digest shows a torn one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = os.path.join(folder, uuid.uuid4().hex + _TEMPORARY)
+    try:
+        _tidy(folder)
+        with open(temporary, "xb") as file:
+            file.write(content)
+        os.rename(temporary, os.path.join(folder, name))
+    except OSError:
+        discard(temporary)
+        raise
+
+
+def _tidy(folder: str) -> None:
+    """Remove what interrupted writers left."""
+    for name in os.listdir(folder):
+        if name.endswith(_TEMPORARY):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):  # its writer has just finished it
+                if time.time() - os.stat(path).st_mtime > _ABANDONED_SECONDS:
+                    discard(path)

@@ -166,6 +166,39 @@ def test_index_segments_spare_the_packs_and_are_merged(
     assert len(indexes) < 5
 
 
+def test_what_interrupted_writers_of_segments_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbrewind.store.catalog.SEGMENT_PACKS", 1)
+    commit(open_store(tmp_path), b"1")
+    for name in ("old.tmp", "new.tmp"):
+        (tmp_path / "idx" / name).write_bytes(b"half a segment")
+    os.utime(tmp_path / "idx" / "old.tmp", (1e9, 1e9))
+    commit(open_store(tmp_path), b"2")
+    assert not (tmp_path / "idx" / "old.tmp").exists()
+    assert (tmp_path / "idx" / "new.tmp").exists()
+
+
+def test_a_pack_that_comes_back_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbrewind.store.catalog.SEGMENT_PACKS", 1)
+    store = open_store(tmp_path)
+    writer = store.begin()
+    oid = writer.put("manifest", b"away for a while")
+    writer.commit(ref_body(writer.put("record", b"r")))
+    (pack,) = (tmp_path / "packs").rglob("*.pack")
+    aside = tmp_path / "tmp" / "aside"
+    pack.rename(aside)
+    store.refresh()
+    for number in range(3):
+        commit(store, str(number).encode() * 100)
+    assert not store.has([oid])
+    aside.rename(pack)
+    store.refresh()
+    assert store.get(oid) == b"away for a while"
+
+
 def test_packs_that_are_gone_are_not_found_through_a_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
