@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from nbrewind.store.opening import open_store
 from nbrewind.store.remote.files import Unreachable
 from nbrewind.store.remote.folder import FolderFiles
 from nbrewind.store.remote.retrying import Patience
-from nbrewind.store.tiers.promoter import Promoter, Step
+from nbrewind.store.tiers.promoter import Promoter, Step, first_pause
 from nbrewind.store.tiers.promotion import Promotion
 from nbrewind.testing.store_conformance import commit, ref_body
 
@@ -191,3 +192,29 @@ def test_a_pack_that_is_to_go_is_not_relied_on(chain: tuple[str, str]) -> None:
         store.follow_epochs(look=True)
         for ref in source.refs():
             assert any(store.is_staying(place.pack) for place in store.copies_of(ref.body.record))
+
+
+def test_two_may_copy_at_once(chain: tuple[str, str]) -> None:
+    fill(chain[0], 20)
+    steps = [Step(*chain) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(Step.run, steps))
+    assert [one.conflicts for one in done] == [[], [], []]
+    with open_store(chain[1]) as store:
+        assert len(store.refs()) == 20
+        assert store.info().damaged == ()
+
+
+def test_tasks_of_an_array_begin_at_random_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert max(first_pause() for _ in range(100)) < 1
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
+    pauses = [first_pause() for _ in range(1000)]
+    assert min(pauses) < 1 < 9 < max(pauses)
+    assert len(set(pauses)) > 900
+
+
+def test_pauses_are_not_drawn_from_the_users_generator() -> None:
+    before = random.getstate()
+    first_pause()
+    Patience().pause(3)
+    assert random.getstate() == before
