@@ -44,10 +44,12 @@ def log(
     opened = open_for_reading(notebook, store)
     try:
         found = list(islice(history(opened, name), limit or None))
+        levels = [opened.level(ref) for ref, _ in found] if json is not None else []
     finally:
         opened.close()
     if json is not None:
-        write_json([_entry(ref, record) for ref, record in found], json)
+        entries = [_entry(ref, record) for ref, record in found]
+        write_json([e | {"level": n} for e, n in zip(entries, levels, strict=True)], json)
         return
     if not found:
         typer.echo(f"nothing recorded of {name} yet; `nbrewind audit` records it")

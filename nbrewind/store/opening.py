@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
+from nbrewind.errors import StoreFormatError
 from nbrewind.store import places
 from nbrewind.store.abc import Store
 from nbrewind.store.flushing import Quietly
@@ -63,7 +64,9 @@ def _open_chain(
     from nbrewind.store.tiers.store import TieredStore
 
     hasher = hasher or LeafHasher()
-    first = open_store(chain[0], create=create, read_only=read_only, hasher=hasher, flusher=flusher)
+    start, first = _first_of(
+        chain, create=create, read_only=read_only, hasher=hasher, flusher=flusher
+    )
     tiers = [
         Tier(
             place,
@@ -71,9 +74,10 @@ def _open_chain(
             hasher=hasher,
             create=create and not read_only,
             read_only=read_only,
-            store=first if number == 0 else None,
+            store=first if number == start else None,
         )
         for number, place in enumerate(chain)
+        if number >= start
     ]
     if read_only or flusher is None:
         return TieredStore(tiers)
@@ -84,3 +88,29 @@ def _open_chain(
         _log.warning("nothing is copied to slower tiers in the background: %s", problem)
         return TieredStore(tiers)
     return TieredStore(tiers, stop)
+
+
+def _first_of(
+    chain: tuple[str, ...],
+    *,
+    create: bool,
+    read_only: bool,
+    hasher: LeafHasher,
+    flusher: Quietly | None,
+) -> tuple[int, Store]:
+    """The fastest tier: for those who only read, the first there is; with its number.
+
+    A node's own disk is empty before its first job, and not there on other machines.
+    """
+    missing: StoreFormatError | None = None
+    for number, place in enumerate(chain):
+        try:
+            return number, open_store(
+                place, create=create, read_only=read_only, hasher=hasher, flusher=flusher
+            )
+        except StoreFormatError as problem:
+            if not read_only or not places.is_missing_directory(place):
+                raise
+            missing = missing or problem
+    assert missing is not None
+    raise missing

@@ -41,5 +41,5 @@ def absolute(place: str | os.PathLike[str], base: str | os.PathLike[str] = "") -
 
 
 def is_missing_directory(place: str) -> bool:
-    """Whether a place is a single directory that does not exist."""
-    return len(tiers_of(place)) == 1 and not is_bucket(place) and not os.path.exists(place)
+    """Whether a place, or every place of a chain, is a directory that does not exist."""
+    return not any(is_bucket(part) or os.path.exists(part) for part in tiers_of(place))

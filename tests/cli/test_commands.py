@@ -157,6 +157,7 @@ def test_log_show_graph_and_store_info_tell_what_was_recorded(nbrewind, write) -
     entries = report(nbrewind("log", path, "--json", "-"))
     assert [entry["source"] for entry in entries] == list(reversed(CELLS))
     assert all(entry["trusted"] and entry["status"] == "ok" for entry in entries)
+    assert {entry["level"] for entry in entries} == {"local"}
     assert nbrewind("log", path, "-n", "2").stdout.count("\n") == 3
     shown = nbrewind("show", entries[0]["record"][:12], path).stdout
     assert "w = x + 1" in shown

@@ -35,4 +35,6 @@ def test_only_a_directory_can_be_seen_to_be_missing() -> None:
     assert is_missing_directory("/none")
     assert not is_missing_directory("/")
     assert not is_missing_directory("s3://none/none")
-    assert not is_missing_directory("/none,/nothing")
+    assert is_missing_directory("/none,/nothing")
+    assert not is_missing_directory("/none,/")
+    assert not is_missing_directory("/none,s3://none/none")

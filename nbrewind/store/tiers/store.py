@@ -95,6 +95,18 @@ class TieredStore(Store):
             found.values(), key=lambda r: (r.body.created, r.body.seq, r.body.lineage), reverse=True
         )
 
+    def secure(self) -> None:
+        """See `Store.secure`."""
+        self.first.secure()
+
+    def captured(self) -> frozenset[ObjectId]:
+        """See `Store.captured`."""
+        return self.first.captured()
+
+    def tell_when_full(self, tell: Callable[[], None]) -> None:
+        """See `Store.tell_when_full`."""
+        self.first.tell_when_full(tell)
+
     def settle(self) -> None:
         """See `Store.settle`: waits for the first tier only."""
         self.first.settle()
@@ -113,7 +125,7 @@ class TieredStore(Store):
 
     def level(self, ref: StoredRef) -> Level:
         """See `Store.level`."""
-        reached = self.first.level(ref)
+        reached = self.tiers[0].level
         for tier in self.tiers[1:]:
             if (store := tier.store) is not None and ref in store.refs(ref.body.source_digest):
                 reached = tier.level

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from nbrewind.errors import ObjectMissing
+from nbrewind.errors import ObjectMissing, StoreFormatError
 from nbrewind.model.blobs import LEAF_BYTES, BlobRef
 from nbrewind.store.abc import Store
 from nbrewind.store.opening import open_store
 from nbrewind.store.tiers.promoter import steps_of
+from nbrewind.store.tiers.store import TieredStore
 from nbrewind.testing.store_conformance import Open, StoreConformance, commit, ref_body
 
 
@@ -153,3 +154,26 @@ def test_info_tells_how_many_executions_are_at_which_level(chain: tuple[str, str
         ("local", 3, 0),
         ("shared", 2, 1),
     ]
+
+
+def test_nothing_that_a_store_can_do_is_forgotten_for_a_chain() -> None:
+    inherited = {
+        name
+        for name in dir(Store)
+        if not name.startswith("_") and getattr(TieredStore, name) is getattr(Store, name)
+    }
+    assert inherited == set()
+
+
+def test_who_only_reads_needs_no_first_tier(chain: tuple[str, str]) -> None:
+    with open_store(chain[1]) as store:
+        ref = commit(store, b"content")
+    with open_store(",".join(chain), create=False, read_only=True) as store:
+        assert list(store.refs()) == [ref]
+        assert store.level(ref) == "shared"
+        assert store.get(ref.body.record) == b"content"
+        assert store.info().levels == {"shared": 1}
+    assert not Path(chain[0]).exists()
+    shutil.rmtree(chain[1])
+    with pytest.raises(StoreFormatError, match="fast"):
+        open_store(",".join(chain), create=False, read_only=True)
