@@ -118,12 +118,18 @@ def check(
     After a repair the exit code tells whether all damage was dealt with; what was lost is told
     once, and its cells are executed again.
     """
+    from nbrewind.store import config
     from nbrewind.store.check import check_store
 
     check_json(json)
+    place = find_store(notebook, store)
+    aside = config.restore(place) if repair and Path(place).is_dir() else ""
     opened = _open(notebook, store, write=repair)
     try:
         report = check_store(opened, repair=repair)
+        if aside:
+            report.damage.append("CONFIG was damaged: it was written anew")
+            report.quarantined.append(aside)
         left = check_store(opened).damage if repair and not report.sound else report.damage
     finally:
         opened.close()

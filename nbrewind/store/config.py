@@ -34,6 +34,8 @@ PACK_BYTES = 32 * 1024 * 1024
 
 CONFIG = "CONFIG"
 DIRECTORIES = ("packs", "idx", "refs", "tmp", "quarantine")
+_LATER = ("sessions", "epochs", "pins", "lost", "trash")
+"""Directories that are made when they are needed."""
 
 STREAM_CUTS = CutRule(
     least=16 * 1024, usual=64 * 1024, most=LEAF_BYTES, strict_bits=18, loose_bits=14
@@ -130,7 +132,7 @@ def parse(content: bytes, root: str) -> Parameters:
         number = found["format"]
     except (ValueError, KeyError, TypeError) as exc:
         raise StoreFormatError(
-            f"{path} is damaged; rename the store, NBRewind will start a new one"
+            f"{path} is damaged; `nbrewind store check --repair` writes it anew"
         ) from exc
     if not isinstance(number, int) or number > STORE_FORMAT:
         raise StoreFormatError(
@@ -166,13 +168,50 @@ def raise_format(root: str) -> None:
         _write_once(root, CONFIG, json.dumps(_parameters(STORE_FORMAT), indent=2).encode() + b"\n")
 
 
+def restore(root: str) -> str:
+    """Write a damaged `CONFIG` anew; returns where the old one is now, or "" if it was right.
+
+    It says the same in every store of a format, so nothing is lost with it. One that may be of
+    a newer version is not touched.
+
+    Raises:
+        StoreFormatError: it is not damaged, and not one that this version can read.
+        StoreNotWritable: it cannot be written.
+    """
+    path = os.path.join(root, CONFIG)
+    try:
+        check(root)
+    except StoreFormatError:
+        if not all(os.path.exists(os.path.join(root, name)) for name in (CONFIG, "packs", "refs")):
+            raise
+        with writing(root):
+            content = again_if_stale(lambda: _content(path))
+            if not _is_damaged(content):
+                raise
+            aside = os.path.join(root, "quarantine", f"{uuid.uuid4().hex[:8]}-{CONFIG}")
+            make_directory(os.path.dirname(aside))
+            write_small(aside, content)
+            _write_once(root, CONFIG, initial())
+        return aside
+    return ""
+
+
+def _is_damaged(content: bytes) -> bool:
+    """Whether no version wrote this: it is no JSON, or not what its format says."""
+    try:
+        number = json.loads(content)["format"]
+    except (ValueError, KeyError, TypeError):
+        return True
+    return not isinstance(number, int) or number in _CHUNKING
+
+
 def _parameters(number: int) -> dict[str, Any]:
     """What `CONFIG` says in a store of a format."""
     return {"format": number, **_PARAMETERS, **_CHUNKING[number]}
 
 
 def _refuse_foreign(root: str) -> None:
-    ours = {CONFIG, *DIRECTORIES, *_FILES}
+    ours = {CONFIG, *DIRECTORIES, *_LATER, *_FILES}
     foreign = sorted(
         n for n in os.listdir(root) if n not in ours and not n.startswith((_UNFINISHED, ".nfs"))
     )

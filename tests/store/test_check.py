@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable
+from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreFormatError, StoreNotWritable
 from nbrewind.model.blobs import LEAF_BYTES, BlobRef
-from nbrewind.store import open_store
+from nbrewind.store import config, open_store
 from nbrewind.store.check import check_store
 from nbrewind.testing.store_conformance import commit, ref_body
 
@@ -114,3 +114,34 @@ def test_a_flipped_bit_that_no_reader_minds_is_found_and_healed(tmp_path: Path, 
     assert pack.read_bytes() == whole
     assert check_store(open_store(tmp_path)).sound
     assert open_store(tmp_path).get_blob(blob) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 300, b'{"format": 2, "leaf_bytes": 1}', b"[2]", b'{"format": []}']
+)
+def test_a_damaged_config_is_written_anew(tmp_path: Path, content: bytes) -> None:
+    blob, _, _ = make(tmp_path)
+    (tmp_path / "CONFIG").write_bytes(content)
+    with pytest.raises(StoreFormatError):
+        open_store(tmp_path)
+    assert Path(config.restore(str(tmp_path))).read_bytes() == content
+    assert config.restore(str(tmp_path)) == ""
+    store = open_store(tmp_path)
+    assert store.get_blob(blob) == CONTENT
+    assert check_store(store).sound
+
+
+def test_a_config_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+    make(tmp_path)
+    (tmp_path / "CONFIG").write_text('{"format": 99}')
+    with pytest.raises(StoreFormatError, match="newer"):
+        config.restore(str(tmp_path))
+    assert (tmp_path / "CONFIG").read_text() == '{"format": 99}'
+
+
+def test_a_config_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    blob, _, _ = make(tmp_path / "s")
+    for name in ("sessions", "epochs", "pins", "lost", "trash"):
+        (tmp_path / "s" / name).mkdir(exist_ok=True)
+    (tmp_path / "s" / "CONFIG").unlink()
+    assert open_store(tmp_path / "s").get_blob(blob) == CONTENT
