@@ -127,10 +127,10 @@ def fence(root: str, name: str) -> None:
 
 
 def remove_dead(root: str) -> None:
-    """Remove the leases of sessions of this machine whose process is gone."""
+    """Remove the leases of sessions of this machine whose process is gone, no others."""
     try:
         listed = os.listdir(os.path.join(root, FOLDER))
-    except FileNotFoundError:
+    except OSError:
         return
     for file in listed:
         name, suffix = os.path.splitext(file)

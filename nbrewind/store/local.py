@@ -24,7 +24,7 @@ from nbrewind.store.catalog import Catalog, Location
 from nbrewind.store.epochs import Epochs
 from nbrewind.store.flushing import Flushing, Quietly
 from nbrewind.store.info import StoreInfo
-from nbrewind.store.leases import LeaseHolder
+from nbrewind.store.leases import LeaseHolder, remove_dead
 from nbrewind.store.leaves import LeafHasher, are_leaves, blob_digest, content_digest
 from nbrewind.store.pack_reader import PackReader, Unreadable
 from nbrewind.store.packs import KINDS
@@ -77,6 +77,7 @@ def open_store(
                 "read-only, change the permissions, or choose another store"
             )
         clean_dead_sessions(tmp)
+        remove_dead(root)
     store = LocalStore(
         root, parameters=parameters, read_only=read_only, hasher=hasher or LeafHasher()
     )

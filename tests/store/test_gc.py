@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import msgspec
@@ -282,6 +283,19 @@ def test_a_session_of_a_version_without_leases_is_waited_for(tmp_path: Path) -> 
     (tmp_path / "tmp" / "elsewhere~boot~1~77~abc").mkdir()
     found = collect(store, apply=True, patience=Patience(grace=0, trash=0))
     assert (found.trashed, found.sessions) == (0, ["elsewhere~boot~1~77~abc"])
+
+
+def test_the_lease_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    child = os.fork()
+    if child == 0:
+        run_cell(store, "x", noise(0))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    (left,) = (tmp_path / "sessions").iterdir()
+    assert f"~{child}~" in left.name
+    open_store(tmp_path)
+    assert os.listdir(tmp_path / "sessions") == []
 
 
 def test_a_lease_that_does_not_change_expires_and_is_fenced(tmp_path: Path) -> None:
