@@ -23,7 +23,7 @@ from nbrewind.errors import NBRewindError, StoreFormatError
 from nbrewind.store import config
 from nbrewind.store.catalog import PACK_SUFFIX
 from nbrewind.store.listing import Listing
-from nbrewind.store.places import is_bucket
+from nbrewind.store.places import is_bucket, is_missing_directory
 from nbrewind.store.refs import SUFFIX
 from nbrewind.store.remote.files import Files
 from nbrewind.store.remote.retrying import Patience
@@ -213,6 +213,8 @@ def main(places: Sequence[str]) -> None:
             behind = not promoter.run(time.monotonic())
         ended = _session_ended(_LOOK_SECONDS)
     while not promoter.run(time.monotonic()) and promoter.failures < _LAST_TRIES:
+        if is_missing_directory(places[0]):
+            return  # the job's own disk was emptied: there is nothing left to copy
         time.sleep(_LOOK_SECONDS)
 
 

@@ -36,6 +36,13 @@ Step(sys.argv[1], sys.argv[2]).run()
 """
 
 
+PROMOTER = """
+import sys
+from nbrewind.store.tiers.promoter import main
+main(sys.argv[1:])
+"""
+
+
 def wait_for_refs(place: str, count: int) -> None:
     """Until so many refs are in a tier; the test's own time limit ends it otherwise."""
     files = open_files(place)
@@ -124,3 +131,16 @@ def test_promote_needs_a_chain(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "single store" in done.stderr
+
+
+def test_a_promoter_ends_when_there_is_nothing_left_to_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROMOTER, f"{tmp_path}/gone", "s3://bucket/x"],
+        stdin=subprocess.DEVNULL,
+    )
+    assert process.wait() == 0
