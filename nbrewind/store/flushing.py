@@ -251,17 +251,26 @@ class Flushing:
 
     def _serve(self) -> None:
         with self._quietly():
-            self.arena.grow()  # before it is needed
-            while True:
-                answer = messages.receive_answer(self._connection)
-                if isinstance(answer, Hello):
-                    self._pid = answer.pid
-                elif answer is not None:
-                    self._fruitless = 0
-                    self._end(answer)
-                    self._tidy_arena()
-                elif self._closing or not self._replace():
-                    return
+            try:
+                self.arena.grow()  # before it is needed
+                self._listen()
+            except Exception:
+                # A fault of ours must not make anybody wait for ever.
+                log.exception("this process writes to %s from now on", self._store.location)
+                self._alone = True
+                self._finish_here()
+
+    def _listen(self) -> None:
+        while True:
+            answer = messages.receive_answer(self._connection)
+            if isinstance(answer, Hello):
+                self._pid = answer.pid
+            elif answer is not None:
+                self._fruitless = 0
+                self._end(answer)
+                self._tidy_arena()
+            elif self._closing or not self._replace():
+                return
 
     def _end(self, answer: Ended) -> None:
         stopwatch.note(answer.spans)
@@ -343,7 +352,7 @@ class Flushing:
                 commit = handed.commit
                 writer.add_staged(commit.objects, commit.relies_on, handed.staged.read)
                 handed.stored = writer.commit(handed.commit.body)
-            except (NBRewindError, OSError) as failure:
+            except Exception as failure:
                 self._conclude(handed, failure, self._epoch + 1)
             else:
                 self._conclude(handed, None, self._epoch)

@@ -414,3 +414,21 @@ def test_where_no_shared_memory_can_be_made_there_is_no_flusher(
         hand_over(store, 0, [])
         store.settle()
     assert len(bodies(tmp_path / "store")) == 1
+
+
+def test_a_fault_of_ours_makes_nobody_wait(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.flushing is not None
+
+    def faulty() -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(store.flushing, "_tidy_arena", faulty)
+    failures: list[Exception] = []
+    records = [hand_over(store, number, failures) for number in range(3)]
+    store.settle()
+    records.append(hand_over(store, 3, failures))
+    store.settle()
+    assert failures == []
+    assert {body.record for body in bodies(tmp_path / "store")} == set(records)
