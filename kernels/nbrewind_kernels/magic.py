@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -14,6 +15,9 @@ from IPython.display import display
 from nbrewind_kernels.cells import Cells
 from nbrewind_kernels.session_report import SessionReport
 
+_MOMENT = 1.0
+"""Seconds a report waits for the disk: usually there is nothing to be said of it then."""
+_LOOKS = 50
 _USAGE = "Usage: %rewind report | %rewind status"
 
 
@@ -37,12 +41,24 @@ class RewindMagics(Magics):
         command = line.split()
         if command == ["report"]:
             cells = self._cells
-            captured = cells.engine.captured() if cells.engine is not None else frozenset()
-            display(SessionReport(self._mode, list(cells.entries), cells.warnings, captured))
+            display(
+                SessionReport(self._mode, list(cells.entries), cells.warnings, self._captured())
+            )
         elif command == ["status"]:
             display({"text/plain": self._status()}, raw=True)
         else:
             raise UsageError(_USAGE)
+
+    def _captured(self) -> frozenset[str]:
+        """Ids of records that are not on the disk, and will not be there in a moment."""
+        engine = self._cells.engine
+        if engine is None:
+            return frozenset()
+        for _ in range(_LOOKS):
+            if not engine.captured():
+                break
+            time.sleep(_MOMENT / _LOOKS)
+        return engine.captured()
 
     def _status(self) -> str:
         cells = self._cells

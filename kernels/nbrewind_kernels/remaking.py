@@ -223,6 +223,7 @@ class Remaker:
         live, table = engine.live, engine.now.table
         written = {n: v.own for g in record.writes.groups for n, v in g.variables.items()}
         replaced: set[str] = set()
+        definitions = set(filter(is_entity_name, record.writes.rebound))
         for entity in filter(is_entity_name, record.writes.rebound):
             obj = _definition(entity, made)
             if obj is None or live.entities.get(entity) is obj:
@@ -230,7 +231,11 @@ class Remaker:
             live.entities.bind(entity, obj)
             if entity not in table:
                 continue
-            if table.own(entity) == written[entity]:
+            group = table.group(entity)
+            if group is not None and not definitions.issuperset(group.variables):
+                # What it shares with others is the run's own here: they are loaded together.
+                live.unload(group.variables)
+            elif table.own(entity) == written[entity]:
                 live.lazy.discard(entity)
                 live.settle([entity])
             else:

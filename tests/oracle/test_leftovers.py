@@ -27,8 +27,8 @@ START = {
 def test_what_a_thread_changes_after_its_cell_is_seen(kind: str, planned: bool, root: Path) -> None:
     cells = [
         "import threading, time, functools\nfrom concurrent.futures import ThreadPoolExecutor",
-        "L = []\ndef work(_=0):\n    time.sleep(0.05)\n    L.append(len(L))\n" + START[kind],
-        "time.sleep(0.2)",
+        "L = []\ndef work(_=0):\n    time.sleep(0.2)\n    L.append(len(L))\n" + START[kind],
+        "time.sleep(0.6)",
         "k = 1",
         "print(L, k)",
     ]

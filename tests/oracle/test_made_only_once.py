@@ -78,3 +78,10 @@ def test_without_anybody_who_needs_it_a_planned_replay_does_not_ask_again(
 )
 def test_cells_that_need_the_event_loop_are_told(source: str, answer: bool) -> None:
     assert awaits(source) is answer
+
+
+def test_a_function_that_is_made_again_on_the_way_keeps_what_it_shares(root: Path) -> None:
+    # `odd` is not stored: making it again runs the cell, which makes another `f`, too.
+    cells = ["kept = [1]", "def f(x): return x\nf.note = kept\nodd = (i for i in [1])", "k = 1"]
+    compare(cells, [*cells[:2], "k = 2"], root)
+    compare(cells, [*cells[:2], "print(next(odd), f.note is kept)"], root)
