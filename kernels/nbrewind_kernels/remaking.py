@@ -125,7 +125,7 @@ class Remaker:
                 continue
             if not is_repeatable(group.producer, book):
                 return Reason("not-stored", plain_name(name), "it can only be changed as it is")
-        if not planned and refusal(record):
+        if not planned and (refusal(record) or _imports_anew(record)):
             for group in record.writes.groups:
                 if group.manifest is None:
                     name = plain_name(min(group.variables))
@@ -448,6 +448,11 @@ def _value(live: LiveNamespace, name: str) -> Any:
         return live.value(name)
     except KeyError:
         return _MISSING
+
+
+def _imports_anew(record: ExecutionRecord) -> bool:
+    """Whether a run was the first to import a local module: later it is there, and used."""
+    return any(is_place_name(n) and v == ABSENT for n, v in record.reads.versions.items())
 
 
 def _definition(entity: str, made: dict[str, Any]) -> Any | None:

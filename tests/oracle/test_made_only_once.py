@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nbrewind.testing.oracle import compare
+from nbrewind.testing.memory_store import MemoryStore
+from nbrewind.testing.oracle import Session, check, checked, compare, write_files
 from nbrewind_analysis.repeating import awaits
 
 
@@ -85,3 +86,26 @@ def test_a_function_that_is_made_again_on_the_way_keeps_what_it_shares(root: Pat
     cells = ["kept = [1]", "def f(x): return x\nf.note = kept\nodd = (i for i in [1])", "k = 1"]
     compare(cells, [*cells[:2], "k = 2"], root)
     compare(cells, [*cells[:2], "print(next(odd), f.note is kept)"], root)
+
+
+def test_a_cell_that_imports_a_module_first_is_not_repeated_once_it_is_there(root: Path) -> None:
+    # The generator of `drawing` is not stored. Making it again by running `import user` needs it
+    # as the first cell left it; that cell, run again, would draw from what is imported by now.
+    files = {
+        "drawing.py": "stream = (i * i for i in range(9))\ndef draw(): return next(stream)\n",
+        "user.py": "import drawing\n",
+    }
+    cells = ["import drawing; b = drawing.draw()", "import user", "print(b)"]
+    ours, plain = root / "ours", root / "plain"
+    for folder in (ours, plain):
+        folder.mkdir()
+        write_files(folder, files)
+    store = MemoryStore()
+    checked(cells, "audit", store, ours)
+    session, reference = Session(ours, "replay", store), Session(plain)
+    for source in [*cells, *cells]:
+        session.execute(source)
+        reference.execute(source)
+        session.look()
+        reference.look()
+    check(session.end(), reference.end(), "live")

@@ -105,6 +105,9 @@ def test_a_collection_with_a_fault_removes_nothing_that_is_needed(tmp_path: Path
     assert list(losses(tmp_path, range(6))) == []
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # killed while listing
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_a_thousand_collections_with_faults(tmp_path: Path) -> None:
