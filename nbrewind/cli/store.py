@@ -12,10 +12,10 @@ from nbrewind.cli.options import Json, Store
 from nbrewind.cli.output import size, write_json
 
 if TYPE_CHECKING:
-    from nbrewind.model.reports import TierPromoted
     from nbrewind.store.abc import Store as AnyStore
     from nbrewind.store.info import TierInfo
     from nbrewind.store.tiers.promoter import Step
+    from nbrewind.store.tiers.promotion import TierPromoted
 
 app = typer.Typer(help="Look into a store.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -133,9 +133,9 @@ def promote(
 ) -> None:
     """Copy to every slower tier of a chain of stores what it does not have."""
     from nbrewind.errors import UsageError
-    from nbrewind.model.reports import PromoteReport, TierPromoted
     from nbrewind.store.places import tiers_of
     from nbrewind.store.tiers.promoter import steps_of
+    from nbrewind.store.tiers.promotion import PromoteReport, TierPromoted
 
     place = find_store(notebook, store)
     chain = tiers_of(place)

@@ -92,32 +92,3 @@ class TimeReport(msgspec.Struct, kw_only=True):
     capture_seconds: float
     stages: dict[str, tuple[float, int]]
     cells: list[CellTimes]
-
-
-class TierPromoted(msgspec.Struct, kw_only=True):
-    """What `nbrewind store promote` did for one tier."""
-
-    location: str
-    refs: int = 0
-    packs: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    width: int = 1
-    """Most packs that were on their way at a time."""
-    refusals: int = 0
-    missing_refs: int = 0
-    """Records that are still not there."""
-    conflicts: list[str] = []
-    damaged: list[str] = []
-    problem: str = ""
-
-
-class PromoteReport(msgspec.Struct, kw_only=True):
-    """What `nbrewind store promote` did."""
-
-    tiers: list[TierPromoted]
-
-    @property
-    def complete(self) -> bool:
-        """Every tier has every record."""
-        return not any(t.problem or t.missing_refs or t.conflicts or t.damaged for t in self.tiers)

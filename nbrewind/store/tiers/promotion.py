@@ -55,6 +55,26 @@ class Promoted(msgspec.Struct, kw_only=True):
     """Packs that are not sound, and refs that need one of them; they were not copied."""
 
 
+class TierPromoted(Promoted, kw_only=True):
+    """What `nbrewind store promote` did for one tier."""
+
+    location: str
+    missing_refs: int = 0
+    """Records that are still not there."""
+    problem: str = ""
+
+
+class PromoteReport(msgspec.Struct, kw_only=True):
+    """What `nbrewind store promote` did."""
+
+    tiers: list[TierPromoted]
+
+    @property
+    def complete(self) -> bool:
+        """Every tier has every record."""
+        return not any(t.problem or t.missing_refs or t.conflicts or t.damaged for t in self.tiers)
+
+
 def packs_of(files: Files) -> dict[ObjectId, int]:
     """The packs among some files, with their sizes."""
     found = ((pack_of(name), size) for name, size in files.names(PACKS))

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from nbrewind.store.abc import Store
 from nbrewind.store.remote.bucket import BucketFiles
 from nbrewind.store.remote.store import open_bucket
 from nbrewind.testing.store_conformance import Open, StoreConformance, commit
-
-
-@pytest.fixture
-def opened() -> Iterator[list[Store]]:
-    stores: list[Store] = []
-    yield stores
-    for store in stores:
-        store.close()
 
 
 class TestBucketStore(StoreConformance):

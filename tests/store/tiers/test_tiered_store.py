@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from nbrewind.store.opening import open_store
 from nbrewind.store.tiers.promoter import steps_of
 from nbrewind.store.tiers.store import TieredStore
 from nbrewind.testing.store_conformance import Open, StoreConformance, commit, ref_body
-
-
-@pytest.fixture
-def opened() -> Iterator[list[Store]]:
-    stores: list[Store] = []
-    yield stores
-    for store in stores:
-        store.close()
 
 
 class TestChain(StoreConformance):
