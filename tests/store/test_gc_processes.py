@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -123,7 +124,7 @@ def test_what_processes_store_at_once_is_there_once_after_a_collection(
     paths = [str(ROOT / part) for part in ("", "kernels", "analysis", "packaging")]
     started = [
         subprocess.Popen(
-            ["python", "-c", STORE_SAME, str(path), f"{number:032x}", str(megabytes)],
+            [sys.executable, "-c", STORE_SAME, str(path), f"{number:032x}", str(megabytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
