@@ -16,7 +16,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, order=True)
 class Box:
-    """Elements `offsets[d] <= i[d] < offsets[d] + lengths[d]`; one element if it has no dimensions."""
+    """Elements with `offsets[d] <= i[d] < offsets[d] + lengths[d]`; one if there is no dimension."""
 
     offsets: tuple[int, ...]
     lengths: tuple[int, ...]
