@@ -13,6 +13,7 @@ NBRewindError
 │   │   └── ObjectUnreachable  it may be, but cannot be read at present
 │   ├── ObjectDamaged        an object's bytes do not match its id
 │   └── NotCollected         garbage is not collected while something is missing or damaged
+├── CheckpointError          training state cannot be saved, or not be restored as asked
 ├── TrustError               written under a key that is not trusted here
 └── StateError
     ├── NotStorable          the value cannot be captured
@@ -96,6 +97,12 @@ class NotCollected(StoreError):
     """Garbage was not collected: something is missing or damaged. Nothing was changed."""
 
     kind = "not-collected"
+
+
+class CheckpointError(NBRewindError):
+    """Training state cannot be saved, or not be restored as it was asked for."""
+
+    kind = "checkpoint"
 
 
 class TrustError(NBRewindError):

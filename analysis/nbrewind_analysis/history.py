@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from nbrewind.errors import ObjectDamaged, ObjectMissing, UsageError
+from nbrewind.model.checkpoints import is_of_training
 from nbrewind.model.records import ExecutionRecord
 from nbrewind.model.refs import StoredRef
 from nbrewind.store.abc import Store
@@ -40,6 +41,8 @@ def history(
         notebook: only records of the notebook with this file name.
     """
     for ref in store.refs():
+        if is_of_training(ref.body.source_digest):
+            continue
         if notebook is not None and ref.body.notebook != notebook:
             continue
         try:

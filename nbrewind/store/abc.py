@@ -45,6 +45,10 @@ class StoreWriter(ABC):
         """
         return self.put_blob(data)
 
+    def put_chunks(self, views: Sequence[Buffer]) -> tuple[ObjectId, ...]:
+        """Add many small objects, of at most `LEAF_BYTES` each, and return their ids."""
+        return tuple(self.put("chunk", view) for view in views)
+
     @abstractmethod
     def commit(self, body: RefBody) -> StoredRef:
         """Make everything durable, then publish the ref.

@@ -110,10 +110,22 @@ class LeafHasher:
         """
         keys = self.keys(data) if keys is None else keys
         found = [self._seen.get(key) for key in keys]
-        novel = {key: i for i, key in enumerate(keys) if found[i] is None}
-        if not novel:
+        if None not in found:
             return tuple(oid for oid in found if oid is not None)
-        views = split(data)
+        return self._ids(split(data), keys, found)
+
+    def ids(self, views: Sequence[memoryview]) -> tuple[ObjectId, ...]:
+        """The ids of separate objects of any length."""
+        keys = run_all(self._key, views) if len(views) >= _MANY else [*map(self._key, views)]
+        return self._ids(views, keys, [self._seen.get(key) for key in keys])
+
+    def _ids(
+        self,
+        views: Sequence[memoryview],
+        keys: Sequence[tuple[int, bytes]],
+        found: Sequence[ObjectId | None],
+    ) -> tuple[ObjectId, ...]:
+        novel = {key: i for i, key in enumerate(keys) if found[i] is None}
         unknown = [views[i] for i in novel.values()]
         with stopwatch.measure("hash", sum(view.nbytes for view in unknown)):
             fresh = dict(zip(novel, run_all(object_id, unknown), strict=True))

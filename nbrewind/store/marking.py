@@ -19,6 +19,12 @@ import msgspec
 
 from nbrewind.errors import ObjectDamaged, StoreError
 from nbrewind.model.blobs import BlobRef, ObjectId
+from nbrewind.model.checkpoints import (
+    CHECKPOINT_FORMAT,
+    FRAGMENT_FORMAT,
+    Checkpoint,
+    Fragment,
+)
 from nbrewind.model.manifests import MANIFEST_FORMAT, Manifest
 from nbrewind.model.records import RECORD_FORMAT, ExecutionRecord
 from nbrewind.store.abc import Kind
@@ -28,6 +34,8 @@ _ID_BYTES = 32
 _anything = msgspec.msgpack.Decoder()
 _record = msgspec.msgpack.Decoder(ExecutionRecord)
 _manifest = msgspec.msgpack.Decoder(Manifest)
+_checkpoint = msgspec.msgpack.Decoder(Checkpoint)
+_fragment = msgspec.msgpack.Decoder(Fragment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +56,35 @@ def links(kind: Kind, content: bytes) -> Links:
     if kind == "chunk":
         return Links()
     try:
-        if kind == "record":
-            record = _record.decode(content)
-            number, known, needs = record.format, RECORD_FORMAT, frozenset(_of_record(record))
-        else:
-            manifest = _manifest.decode(content)
-            number, known, needs = manifest.format, MANIFEST_FORMAT, frozenset(_of(manifest))
         everything = _anything.decode(content)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
+        number, known, needs = _read(kind, content, everything)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as exc:
         raise ObjectDamaged(f"a {kind} cannot be understood: {exc}") from exc
     if number > known:
         raise ObjectDamaged(f"a {kind} is of format {number}: upgrade NBRewind")
     return Links(needs=needs, mentions=frozenset(_ids(everything)) - needs)
+
+
+def _read(kind: Kind, content: bytes, fields: dict[str, Any]) -> tuple[int, int, frozenset[bytes]]:
+    """The format of an object, the newest that is known, and what the object needs."""
+    if kind == "record" and "checkpoint" in fields:
+        checkpoint = _checkpoint.decode(content)
+        return checkpoint.checkpoint, CHECKPOINT_FORMAT, frozenset(checkpoint.fragments)
+    if kind == "record" and "fragment" in fields:
+        fragment = _fragment.decode(content)
+        return fragment.fragment, FRAGMENT_FORMAT, frozenset(_of_fragment(fragment))
+    if kind == "record":
+        record = _record.decode(content)
+        return record.format, RECORD_FORMAT, frozenset(_of_record(record))
+    manifest = _manifest.decode(content)
+    return manifest.format, MANIFEST_FORMAT, frozenset(_of(manifest))
+
+
+def _of_fragment(fragment: Fragment) -> Iterator[ObjectId]:
+    yield from fragment.values.chunks
+    for tensor in fragment.tensors:
+        for part in tensor.parts:
+            yield from part.tiles
 
 
 def _of_record(record: ExecutionRecord) -> Iterator[ObjectId]:

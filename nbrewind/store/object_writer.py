@@ -66,6 +66,15 @@ class ObjectWriter(StoreWriter):
         self._add("chunk", views, ids)
         return BlobRef(size=view.nbytes, digest=self._holdings.hasher.digest(view), chunks=ids)
 
+    def put_chunks(self, views: Sequence[Buffer]) -> tuple[ObjectId, ...]:
+        """See `StoreWriter.put_chunks`."""
+        flats = [flat(view) for view in views]
+        if any(view.nbytes > LEAF_BYTES for view in flats):
+            raise ValueError(f"a chunk has at most {LEAF_BYTES} bytes; use put_blob")
+        ids = self._holdings.hasher.ids(flats)
+        self._add("chunk", flats, ids)
+        return ids
+
     def _add(self, kind: Kind, views: Sequence[memoryview], ids: Sequence[ObjectId]) -> None:
         self._check()
         novel: dict[ObjectId, memoryview] = {}

@@ -17,6 +17,7 @@ import msgspec
 
 from nbrewind.errors import StoreError, StoreNotWritable
 from nbrewind.model.blobs import ObjectId
+from nbrewind.model.checkpoints import is_of_training
 from nbrewind.model.records import ExecutionRecord
 from nbrewind.model.refs import StoredRef
 from nbrewind.store import durable
@@ -86,7 +87,7 @@ def prune(
     if apply and store.read_only:
         raise StoreNotWritable(f"{store.location} was opened read-only: nothing can be removed")
     store.refresh()
-    found = store.refs()
+    found = [ref for ref in store.refs() if not is_of_training(ref.body.source_digest)]
     pins = {pin.place for pin in read_pins(store.location)}
     safe = pins | _current(found, current)
     needs = _Needs(store, found)

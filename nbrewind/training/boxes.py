@@ -16,7 +16,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, order=True)
 class Box:
-    """Elements with `offsets[d] <= i[d] < offsets[d] + lengths[d]`; one if there is no dimension."""
+    """Elements with `offsets[d] <= i[d] < offsets[d] + lengths[d]`; one without dimensions."""
 
     offsets: tuple[int, ...]
     lengths: tuple[int, ...]

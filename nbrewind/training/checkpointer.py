@@ -1,0 +1,139 @@
+"""The checkpoints of one run: saved by all ranks, loaded by any number of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from nbrewind.store import open_store
+from nbrewind.training.finding import checkpoints, find
+from nbrewind.training.loading import Loaded, load_into
+from nbrewind.training.ranks import these_ranks
+from nbrewind.training.saving import Saved, Saver
+from nbrewind.training.states import collect
+
+STORE_VARIABLE = "NBREWIND_STORE"
+
+
+def default_place() -> str:
+    """`NBREWIND_STORE`, or the folder `.nbrewind` where the process works."""
+    return os.environ.get(STORE_VARIABLE) or ".nbrewind"
+
+
+class Checkpointer:
+    """Saves and loads. Every rank makes one, at the same time, with the same arguments.
+
+    Args:
+        run: The run's name; checkpoints are found by it.
+        place: The store; see `default_place`.
+        group: The ranks that save together, a group of torch's; all by default, or this process
+            alone where torch's groups are not in use.
+        pickles: Save and load values that are not plain as pickles.
+        timeout: Seconds after which a rank that does not answer is given up.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        place: str | os.PathLike[str] | None = None,
+        *,
+        group: Any = None,
+        pickles: bool = False,
+        timeout: float = 600.0,
+    ) -> None:
+        self.run = run
+        self.store = open_store(default_place() if place is None else place)
+        self.ranks = these_ranks(group, timeout)
+        self._pickles = pickles
+        self._saver: Saver | None = None
+
+    def save(
+        self,
+        state: Mapping[str, Any],
+        *,
+        step: int,
+        final: bool = False,
+        notes: Mapping[str, Any] | None = None,
+    ) -> Saved:
+        """Save a state and wait until that is durable; a collective call.
+
+        Args:
+            state: Modules, optimizers, objects with `state_dict`, tensors and plain values by name.
+            step: Steps that were made.
+            final: The run has come to its end.
+            notes: Plain values that say something about the checkpoint.
+
+        Raises:
+            CheckpointError: nothing was saved, on no rank.
+        """
+        if self._saver is None:
+            self._saver = Saver(self.store, self.run, self.ranks, pickles=self._pickles)
+        return self._saver.save(collect(state), step=step, final=final, notes=notes)
+
+    def steps(self) -> list[int]:
+        """Steps of which there are checkpoints, the newest first."""
+        self.store.refresh()
+        return [checkpoint.step for _, checkpoint in checkpoints(self.store, self.run)]
+
+    def load(
+        self, state: Mapping[str, Any], *, step: int | None = None, cast: bool = False
+    ) -> Loaded:
+        """Restore a state from the newest checkpoint, or that of a step; a collective call.
+
+        Ranks agree on the checkpoint first. They may be more or fewer than those that saved, and
+        in any other layout.
+
+        Args:
+            state: As for `save`; its objects are filled.
+            step: Which checkpoint; the newest by default.
+            cast: Convert tensors of another type than the saved ones.
+
+        Raises:
+            CheckpointError: there is none, or it does not fit.
+        """
+        self.store.refresh()
+        chosen = self._agree(step)
+        ref, checkpoint = chosen
+        return load_into(
+            self.store,
+            checkpoint,
+            state,
+            rank=self.ranks.rank,
+            world=self.ranks.world,
+            cast=cast,
+            pickles=self._pickles,
+            trusted=ref.trusted,
+        )
+
+    def _agree(self, step: int | None) -> Any:
+        from nbrewind.errors import CheckpointError, NBRewindError
+        from nbrewind.training.reading import read_checkpoint
+
+        answer: tuple[str, Any] = "", None
+        if self.ranks.rank == 0:
+            try:
+                ref, _ = find(self.store, self.run, step)
+                answer = "", ref
+            except NBRewindError as exc:
+                answer = str(exc), None
+        problem, ref = self.ranks.gather(answer)[0]
+        if problem:
+            raise CheckpointError(problem)
+        return ref, read_checkpoint(self.store, ref.body.record)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,234 @@
+"""What users name as their training state, as one tree of tensors and plain values, and back.
+
+Modules and optimizers are taken by the names of parameters, so that neither a wrapper (DDP,
+`torch.compile`) nor the order of parameters is part of what is saved. Optimizer state is put
+back without a step being made: what an optimizer keeps is discovered, not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from nbrewind.errors import CheckpointError
+from nbrewind.training.tensors import is_tensor, local, logical_shape
+
+_COMPILED = "_orig_mod."
+
+
+def collect(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree of a state.
+
+    Args:
+        state: Modules, optimizers, objects with `state_dict` and `load_state_dict`, tensors,
+            and nested containers of tensors and plain values, by name.
+
+    Returns:
+        Nested containers; tensors are the live ones, not copies.
+    """
+    names = _Names(state)
+    return {key: _taken(value, names) for key, value in state.items()}
+
+
+def _taken(value: Any, names: _Names) -> Any:
+    if isinstance(value, torch.nn.Module):
+        return _of_module(value)
+    if isinstance(value, torch.optim.Optimizer):
+        return _of_optimizer(value, names)
+    if is_tensor(value):
+        return _inner(value)
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+        return _opened(value.state_dict())
+    return _opened(value)
+
+
+def _opened(value: Any) -> Any:
+    """Tensors that are made of others, as these."""
+    if is_tensor(value):
+        return _inner(value)
+    if isinstance(value, torch.Size):
+        return tuple(value)
+    if type(value) is tuple:
+        return tuple(map(_opened, value))
+    if type(value) is list:
+        return [*map(_opened, value)]
+    if isinstance(value, Mapping):
+        return type(value)((k, _opened(v)) for k, v in value.items())  # type: ignore[call-arg]
+    return value
+
+
+def _inner(tensor: torch.Tensor) -> Any:
+    """The tensors that a quantized one or the like is made of; others as they are."""
+    kind = type(tensor)
+    if kind in (torch.Tensor, torch.nn.Parameter) or not hasattr(tensor, "__tensor_flatten__"):
+        return tensor
+    from torch.distributed.tensor import DTensor
+
+    if isinstance(tensor, DTensor):
+        return tensor
+    parts, _ = tensor.__tensor_flatten__()
+    return {name: _inner(getattr(tensor, name)) for name in parts}
+
+
+def unwrapped(module: torch.nn.Module) -> torch.nn.Module:
+    """The module in a wrapper that changes nothing but names."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if inner is None and isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            inner = module.module
+        if not isinstance(inner, torch.nn.Module):
+            return module
+        module = inner
+
+
+def _of_module(module: torch.nn.Module) -> dict[str, Any]:
+    return {
+        name.replace(_COMPILED, ""): _opened(value)
+        for name, value in unwrapped(module).state_dict(keep_vars=False).items()
+    }
+
+
+class _Names:
+    """Names of parameters, across the modules of a state."""
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        modules = {k: v for k, v in state.items() if isinstance(v, torch.nn.Module)}
+        self._names: dict[int, str] = {}
+        for key, module in modules.items():
+            prefix = f"{key}." if len(modules) > 1 else ""
+            for name, parameter in unwrapped(module).named_parameters():
+                self._names.setdefault(id(parameter), prefix + name.replace(_COMPILED, ""))
+
+    def of(self, optimizer: torch.optim.Optimizer) -> dict[int, str]:
+        """A name for each parameter of an optimizer; those of no module are numbered."""
+        every = [p for group in optimizer.param_groups for p in group["params"]]
+        return {id(p): self._names.get(id(p), f"parameter {n}") for n, p in enumerate(every)}
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer, names: _Names) -> dict[str, Any]:
+    name = names.of(optimizer)
+    return {
+        "state": {
+            name[id(p)]: _opened(dict(optimizer.state[p]))
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p in optimizer.state
+        },
+        "groups": {
+            number: {
+                # Keys, not a list: the groups of pipeline stages are put together by name.
+                "params": dict.fromkeys((name[id(p)] for p in group["params"]), True),
+                "options": {k: _opened(v) for k, v in group.items() if k != "params"},
+            }
+            for number, group in enumerate(optimizer.param_groups)
+        },
+    }
+
+
+Make = Callable[[str, torch.Tensor | None, torch.device | None], torch.Tensor]
+"""A tensor for what was saved under a name: like the given one, or whole, on a device; it is
+filled later."""
+
+
+def restore(state: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Put a tree back into the objects of a state.
+
+    Tensors of modules were filled in place already; everything else is handed over here.
+
+    Args:
+        state: As for `collect`.
+        saved: The tree; its tensors are filled.
+
+    Returns:
+        Those parts of `saved` that belong to plain entries of `state`.
+
+    Raises:
+        CheckpointError: an optimizer's groups do not fit.
+    """
+    names = _Names(state)
+    plain: dict[str, Any] = {}
+    for key, value in state.items():
+        tree = saved[key]
+        if isinstance(value, torch.nn.Module):
+            _extra_into(value, tree)
+        elif isinstance(value, torch.optim.Optimizer):
+            _into_optimizer(value, tree, names, key)
+        elif not is_tensor(value) and hasattr(value, "load_state_dict"):
+            value.load_state_dict(tree)
+        else:
+            plain[key] = tree
+    return plain
+
+
+def _extra_into(module: torch.nn.Module, tree: Mapping[str, Any]) -> None:
+    extra = {k: v for k, v in tree.items() if k.endswith("_extra_state")}
+    if extra:
+        unwrapped(module).load_state_dict(extra, strict=False)
+
+
+def _into_optimizer(
+    optimizer: torch.optim.Optimizer, tree: Mapping[str, Any], names: _Names, key: str
+) -> None:
+    name = names.of(optimizer)
+    groups = tree["groups"]
+    owner = {member: n for n, group in groups.items() for member in group["params"]}
+    for number, group in enumerate(optimizer.param_groups):
+        members = [name[id(p)] for p in group["params"]]
+        found = {owner[member] for member in members if member in owner}
+        if len(found) > 1 or (members and not found):
+            missing = [member for member in members if member not in owner]
+            raise CheckpointError(
+                f"group {number} of {key} does not fit the checkpoint: "
+                + (
+                    f"{missing[0]} was not optimized"
+                    if missing
+                    else f"its parameters were in the groups {sorted(found)}"
+                )
+            )
+        saved = groups.get(found.pop() if found else number)
+        if saved is not None:
+            group.update(saved["options"])
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            state = tree["state"].get(name[id(p)])
+            optimizer.state.pop(p, None)
+            if state is not None:
+                optimizer.state[p] = dict(state)
+
+
+def templates(state: Mapping[str, Any], tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """For tensors of optimizers, what they are to be like: (name, parameter or device).
+
+    Args:
+        state: As for `collect`.
+        tree: What was saved.
+    """
+    names = _Names(state)
+    for key, optimizer in state.items():
+        if not isinstance(optimizer, torch.optim.Optimizer) or key not in tree:
+            continue
+        name = names.of(optimizer)
+        for group in optimizer.param_groups:
+            on_device = bool(group.get("capturable")) or bool(group.get("fused"))
+            for p in group["params"]:
+                prefix = f"{key}.state.{name[id(p)]}."
+                yield prefix, (p, on_device)
+
+
+def made_like(
+    parameter: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype, *, on_device: bool
+) -> torch.Tensor:
+    """Memory for a tensor of an optimizer's state: in the layout of its parameter if it fits."""
+    if shape == logical_shape(parameter):
+        return torch.empty_like(parameter, dtype=dtype, requires_grad=False).detach()
+    device = local(parameter).device if shape or on_device else torch.device("cpu")
+    plain = torch.empty(shape, dtype=dtype, device=device)
+    if shape and type(parameter) not in (torch.Tensor, torch.nn.Parameter):
+        from torch.distributed.tensor import DTensor, Replicate
+
+        if isinstance(parameter, DTensor):
+            mesh = parameter.device_mesh
+            return DTensor.from_local(plain, mesh, [Replicate()] * mesh.ndim, run_check=False)
+    return plain

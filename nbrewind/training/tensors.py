@@ -1,0 +1,131 @@
+"""Torch tensors as what checkpoints are made of: arrays of boxes of logical tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+import torch
+
+from nbrewind.errors import CheckpointError
+from nbrewind.training.boxes import Box, Piece
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_CARRIERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Types of equal size that numpy knows, too."""
+
+
+def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
+    """Whether a leaf of a state is a tensor."""
+    return isinstance(value, torch.Tensor)
+
+
+@cache
+def dtype_name(dtype: torch.dtype) -> str:
+    """`bfloat16` for `torch.bfloat16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """Raises `CheckpointError` if this torch has no such type."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise CheckpointError(f"torch {torch.__version__} has no tensors of type {name}")
+    return found
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a distributed tensor; others as they are."""
+    if is_distributed(tensor):
+        part = tensor.to_local()  # type: ignore[attr-defined]
+        # A collective may still be under way.
+        return part.wait() if hasattr(part, "wait") else part  # type: ignore[no-any-return]
+    return tensor
+
+
+def logical_shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape of the whole that a tensor is, or is a part of."""
+    return tuple(tensor.shape)
+
+
+def pieces(tensor: torch.Tensor) -> list[Piece]:
+    """Which box of this rank's tensor is which box of the whole.
+
+    Raises:
+        CheckpointError: the ranks hold summands (`Partial`), not parts.
+    """
+    if not is_distributed(tensor):
+        whole = Box.whole(tensor.shape)
+        return [Piece(whole, whole)]
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    placements = tensor.placements  # type: ignore[attr-defined]
+    if any(placement.is_partial() for placement in placements):
+        raise CheckpointError(
+            f"a tensor with the placements {placements} is a sum over ranks that was not "
+            "computed yet: redistribute it before it is saved"
+        )
+    mesh = tensor.device_mesh  # type: ignore[attr-defined]
+    if mesh.get_coordinate() is None:
+        return []  # this rank is not in the mesh
+    lengths, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
+    if 0 in lengths:
+        return []
+    return [Piece(Box.whole(lengths), Box(tuple(offsets), tuple(lengths)))]
+
+
+def columns(tensor: torch.Tensor) -> bool:
+    """Whether ranks share it out along another dimension than the first."""
+    return is_distributed(tensor) and any(
+        placement.is_shard() and placement.dim > 0
+        for placement in tensor.placements  # type: ignore[attr-defined]
+    )
+
+
+def array(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """The elements of a local tensor as integers of the same size; shares memory on the CPU.
+
+    Raises:
+        CheckpointError: it is sparse or quantized by torch's old types.
+    """
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise CheckpointError(
+            f"a tensor of layout {tensor.layout} and type {tensor.dtype} cannot be saved: save "
+            "what it is made of"
+        )
+    if tensor.is_conj():
+        tensor = tensor.resolve_conj()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    if tensor.device.type != "cpu":
+        tensor = tensor.cpu()
+    if tensor.dtype == torch.complex128:
+        return tensor.numpy()
+    return tensor.view(_CARRIERS[tensor.element_size()]).numpy()
+
+
+def fill(tensor: torch.Tensor, piece: Piece, values: npt.NDArray[Any], dtype: torch.dtype) -> None:
+    """Copy values of a type into a box of a local tensor, on whatever device and of any type."""
+    with torch.no_grad():
+        source = torch.from_numpy(values).reshape(-1).view(dtype).reshape(piece.local.lengths)
+        tensor.detach()[piece.local.slices].copy_(source)
+
+
+def empty_array(shape: Sequence[int], itemsize: int) -> npt.NDArray[Any]:
+    """As `array` gives them, of any content."""
+    kind: Any = np.complex128 if itemsize == 16 else f"i{itemsize}" if itemsize > 1 else np.uint8
+    return np.empty(tuple(shape), kind)
+
+
+def is_distributed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is this rank's part of one that knows its layout."""
+    if type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter:
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(tensor, DTensor)
