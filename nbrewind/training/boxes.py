@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Self
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,6 +40,11 @@ class Box:
     def slices(self) -> tuple[slice, ...]:
         """What to index a tensor or array with."""
         return tuple(slice(o, o + n) for o, n in zip(self.offsets, self.lengths, strict=True))
+
+    @property
+    def index(self) -> tuple[Any, ...]:
+        """As `slices`; what it selects of an array is a view of it, also without dimensions."""
+        return (..., *self.slices)
 
     def __and__(self, other: Box) -> Box | None:
         """What is in both; None if nothing is."""

@@ -117,4 +117,4 @@ def _write_together(
 
 def _bytes(block: npt.NDArray[Any]) -> memoryview:
     """The elements in row-major order; a copy only if they do not lie so."""
-    return memoryview(np.ascontiguousarray(block).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data

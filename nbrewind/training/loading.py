@@ -221,7 +221,7 @@ def _fill(reader: CheckpointReader, tensors: Mapping[str, torch.Tensor]) -> None
         saved = reader.tensors[name]
         for piece in pieces(tensor):
             if mine.device.type == "cpu" and dtype_name(mine.dtype) == saved.dtype:
-                target = array(mine)[(..., *piece.local.slices)]
+                target = array(mine)[piece.local.index]
             else:
                 target = empty_array(piece.whole.lengths, saved.itemsize)
                 later.append((mine, piece, saved.dtype, target))

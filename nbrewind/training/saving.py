@@ -301,7 +301,7 @@ class Saver:
 
 def _array(live: _Live, position: int) -> npt.NDArray[Any]:
     tensor, piece = live.places[position]
-    return array(tensor)[(..., *piece.local.slices)]  # `...`: a view, also of a scalar
+    return array(tensor)[piece.local.index]
 
 
 def _part(live: _Live, position: int, agreed: Plan) -> Part:
