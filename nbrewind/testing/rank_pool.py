@@ -66,8 +66,8 @@ class RankPool:
             RankFailed: it raised on some, or a rank is gone.
             TimeoutError: a rank does not answer.
         """
-        found = []
-        problems = []
+        found: list[Any] = []
+        problems: list[str] = []
         for rank, pipe in enumerate(self._pipes):
             try:
                 if not pipe.poll(timeout):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from nbrewind.errors import CheckpointError, NBRewindError
+from nbrewind.model.checkpoints import Checkpoint
+from nbrewind.model.refs import StoredRef
 from nbrewind.store import open_store
 from nbrewind.training.finding import checkpoints, find
 from nbrewind.training.loading import Loaded, load_into
 from nbrewind.training.ranks import these_ranks
-from nbrewind.training.saving import Saved, Saver
+from nbrewind.training.reading import read_checkpoint
+from nbrewind.training.saving import Pending, Saved, Saver
 from nbrewind.training.states import collect
 
 STORE_VARIABLE = "NBREWIND_STORE"
@@ -46,6 +51,8 @@ class Checkpointer:
         self.run = run
         self.store = open_store(default_place() if place is None else place)
         self.ranks = these_ranks(group, timeout)
+        self._group = group
+        self._timeout = timeout
         self._pickles = pickles
         self._saver: Saver | None = None
 
@@ -68,9 +75,32 @@ class Checkpointer:
         Raises:
             CheckpointError: nothing was saved, on no rank.
         """
+        return self._saving().save(collect(state), step=step, final=final, notes=notes)
+
+    def save_later(
+        self,
+        state: Mapping[str, Any],
+        *,
+        step: int,
+        final: bool = False,
+        notes: Mapping[str, Any] | None = None,
+    ) -> Pending:
+        """As `save`, but returns as soon as the state may change again.
+
+        Raises:
+            CheckpointError: this one, or the one before it, was not saved.
+        """
+        return self._saving().save_later(collect(state), step=step, final=final, notes=notes)
+
+    def wait(self) -> Saved | None:
+        """Wait for a save that is under way; raises `CheckpointError` if it was not saved."""
+        return None if self._saver is None else self._saver.wait()
+
+    def _saving(self) -> Saver:
         if self._saver is None:
-            self._saver = Saver(self.store, self.run, self.ranks, pickles=self._pickles)
-        return self._saver.save(collect(state), step=step, final=final, notes=notes)
+            ranks = partial(these_ranks, self._group, self._timeout)
+            self._saver = Saver(self.store, self.run, ranks, pickles=self._pickles)
+        return self._saver
 
     def steps(self) -> list[int]:
         """Steps of which there are checkpoints, the newest first."""
@@ -94,8 +124,7 @@ class Checkpointer:
             CheckpointError: there is none, or it does not fit.
         """
         self.store.refresh()
-        chosen = self._agree(step)
-        ref, checkpoint = chosen
+        ref, checkpoint = self._agree(step)
         return load_into(
             self.store,
             checkpoint,
@@ -107,11 +136,8 @@ class Checkpointer:
             trusted=ref.trusted,
         )
 
-    def _agree(self, step: int | None) -> Any:
-        from nbrewind.errors import CheckpointError, NBRewindError
-        from nbrewind.training.reading import read_checkpoint
-
-        answer: tuple[str, Any] = "", None
+    def _agree(self, step: int | None) -> tuple[StoredRef, Checkpoint]:
+        answer: tuple[str, StoredRef | None] = "", None
         if self.ranks.rank == 0:
             try:
                 ref, _ = find(self.store, self.run, step)
@@ -119,13 +145,21 @@ class Checkpointer:
             except NBRewindError as exc:
                 answer = str(exc), None
         problem, ref = self.ranks.gather(answer)[0]
-        if problem:
+        if ref is None:
             raise CheckpointError(problem)
         return ref, read_checkpoint(self.store, ref.body.record)
 
     def close(self) -> None:
-        """Let go of the store."""
-        self.store.close()
+        """Wait for a save that is under way, and let go of the store.
+
+        Raises:
+            CheckpointError: that save failed.
+        """
+        try:
+            if self._saver is not None:
+                self._saver.close()
+        finally:
+            self.store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import torch
 from blake3 import blake3
 from xxhash import xxh3_128_digest
 
@@ -23,17 +25,16 @@ from nbrewind.model.checkpoints import (
     FRAGMENT_PREFIX,
     Checkpoint,
     Fragment,
-    SavedTensor,
 )
 from nbrewind.model.refs import RefBody
 from nbrewind.store.abc import Store
 from nbrewind.training import trees
-from nbrewind.training.boxes import Piece
 from nbrewind.training.finding import find
 from nbrewind.training.fragments import Part, write_parts
 from nbrewind.training.planning import Held, Plan, plan
 from nbrewind.training.ranks import Ranks
 from nbrewind.training.reading import read_fragment
+from nbrewind.training.staging import Stage
 from nbrewind.training.tensors import (
     array,
     columns,
@@ -43,11 +44,8 @@ from nbrewind.training.tensors import (
     local,
     logical_shape,
     pieces,
+    storable,
 )
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import torch
 
 _COMPARED_ALWAYS = 1024 * 1024
 """Replicas of fewer bytes are compared at every save, larger ones at the first."""
@@ -71,12 +69,41 @@ class Saved:
 
 @dataclass
 class _Live:
-    """What this rank holds of a state, as it is."""
+    """What this rank holds of a state, by position."""
 
     held: list[Held] = field(default_factory=list)
-    places: list[tuple[torch.Tensor, Piece]] = field(default_factory=list)
+    tensors: list[torch.Tensor] = field(default_factory=list)
+    """The boxes of `held`, in place or as copies; empty ones where no copy is needed."""
     values: bytes = b""
     pickled: bool = False
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A save of which nothing depends on the live state any more."""
+
+    live: _Live
+    agreed: Plan
+    first: bool
+    step: int
+    final: bool
+    notes: dict[str, Any]
+    timing: dict[str, float]
+
+
+class Pending:
+    """A save that is under way."""
+
+    def __init__(self, future: Future[Saved]) -> None:
+        self._future = future
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._future.done()
+
+    def wait(self) -> Saved:
+        """The checkpoint, once it is durable. Raises `CheckpointError` if it was not saved."""
+        return self._future.result()
 
 
 class Saver:
@@ -85,22 +112,29 @@ class Saver:
     Args:
         store: Where to; every rank opens it for itself.
         run: The run's name.
-        ranks: Who saves together.
+        ranks: Makes the ranks that save together; called twice, because those that write talk
+            while others train.
         pickles: Pickle values that are not plain; loading them needs trust.
     """
 
-    def __init__(self, store: Store, run: str, ranks: Ranks, *, pickles: bool = False) -> None:
+    def __init__(
+        self, store: Store, run: str, ranks: Callable[[], Ranks], *, pickles: bool = False
+    ) -> None:
         if not run:
             raise CheckpointError("a run needs a name")
         self.run = run
         self._store = store
-        self._ranks = ranks
+        self._ranks = ranks()
+        self._writers = ranks()
         self._pickles = pickles
         self._lineage = uuid.uuid4().hex
-        self._nonce = ranks.gather(uuid.uuid4().hex[:24])[0]
+        self._nonce = self._ranks.gather(uuid.uuid4().hex[:24])[0]
         self._number = 0
         self._signature = b""
         self._plan: Plan | None = None
+        self._stage: Stage | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbrewind-checkpoint")
+        self._pending: Pending | None = None
 
     def save(
         self,
@@ -119,15 +153,79 @@ class Saver:
             notes: Plain values that say something about it; those of rank 0 count.
 
         Raises:
-            CheckpointError: it was not saved, on any rank; the message says on which rank it failed
-                and why.
+            CheckpointError: it was not saved, on any rank, or the one before it was not; the
+                message says on which rank it failed and why.
         """
+        self.wait()
+        return self._write(self._begin(tree, step, final, notes, copy=False))
+
+    def save_later(
+        self,
+        tree: Mapping[str, Any],
+        *,
+        step: int,
+        final: bool = False,
+        notes: Mapping[str, Any] | None = None,
+    ) -> Pending:
+        """As `save`, but returns as soon as the tree may change.
+
+        One save is under way at a time: another waits for the one before.
+
+        Raises:
+            CheckpointError: as `save`; what goes wrong later is raised by `Pending.wait` and by
+                the next call.
+        """
+        self.wait()
+        job = self._begin(tree, step, final, notes, copy=True)
+        self._pending = Pending(self._thread.submit(self._write, job))
+        return self._pending
+
+    def wait(self) -> Saved | None:
+        """Wait for the save that is under way; raises what it raised, once."""
+        pending, self._pending = self._pending, None
+        return None if pending is None else pending.wait()
+
+    def close(self) -> None:
+        """Wait for the save that is under way, and raise what it raised."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+    def _begin(
+        self,
+        tree: Mapping[str, Any],
+        step: int,
+        final: bool,
+        notes: Mapping[str, Any] | None,
+        *,
+        copy: bool,
+    ) -> _Job:
         begun = time.perf_counter()
-        live = self._look(tree)
-        agreed, first = self._agree(live.held)
-        timing = {"plan": time.perf_counter() - begun}
-        parts = [_part(live, position, agreed) for position in agreed.saves]
-        return self._write(live, agreed, parts, timing, first, step, final, dict(notes or {}))
+        problem = ""
+        try:
+            live = self._look(tree)
+        except CheckpointError as exc:
+            live, problem = _Live(), str(exc)  # the other ranks have to hear of it first
+        looked = time.perf_counter()
+        agreed, first = self._agree(live.held, problem, step)
+        planned = time.perf_counter()
+        if copy:
+            needed = {*agreed.saves, *_compared(live, agreed, first)}
+            order = sorted(needed)
+            if self._stage is None:
+                self._stage = Stage()
+            copies = self._stage.copy([live.tensors[position] for position in order])
+            nothing = torch.empty(0)
+            live.tensors = [nothing] * len(live.tensors)
+            for position, one in zip(order, copies, strict=True):
+                live.tensors[position] = one
+        timing = {
+            "look": looked - begun,
+            "plan": planned - looked,
+            "stage": time.perf_counter() - planned,
+        }
+        return _Job(live, agreed, first, step, final, dict(notes or {}), timing)
 
     def _look(self, tree: Mapping[str, Any]) -> _Live:
         live = _Live()
@@ -137,23 +235,28 @@ class Saver:
                 found = pieces(tensor)
             except CheckpointError as exc:
                 raise CheckpointError(f"{name}: {exc}") from exc
-            mine = local(tensor)
+            mine = storable(local(tensor), name)
             kind = dtype_name(tensor.dtype), tensor.element_size(), logical_shape(tensor)
             flags = columns(tensor), not is_distributed(tensor)
             for piece in found:
                 live.held.append(Held(name, *kind, piece.whole, *flags))
-                live.places.append((mine, piece))
+                live.tensors.append(
+                    mine if piece.local.lengths == tuple(mine.shape) else mine[piece.local.index]
+                )
         return live
 
-    def _agree(self, held: Sequence[Held]) -> tuple[Plan, bool]:
-        """The plan of this rank; whether it is a new one."""
+    def _agree(self, held: Sequence[Held], problem: str, step: int) -> tuple[Plan, bool]:
+        """The plan of this rank; whether it is a new one. Raises if a rank has a problem."""
         signature = blake3(msgspec.msgpack.encode(held)).digest()
         known = signature == self._signature and self._plan is not None
-        # One byte more: all ranks have to make a new plan if one of them has to.
-        answers = self._ranks.gather_bytes(bytes([known]) + signature)
-        if all(answer[0] for answer in answers):
+        # All ranks have to make a new plan if one of them has to.
+        answers = self._ranks.gather_bytes(bytes([known and not problem]))
+        if answers == [b"\x01"] * self._ranks.world:
             assert self._plan is not None
             return self._plan, False
+        problems = dict(enumerate(self._ranks.gather(problem)))
+        if any(problems.values()):
+            raise CheckpointError(_failure(step, {r: p for r, p in problems.items() if p}))
         everyone = self._ranks.gather((list(held), self._known_grids()))
         self._plan = plan([boxes for boxes, _ in everyone], everyone[0][1])[self._ranks.rank]
         self._signature = signature
@@ -169,42 +272,31 @@ class Saver:
             return {}
         return {tensor.name: tensor.grid for each in fragments for tensor in each.tensors}
 
-    def _write(
-        self,
-        live: _Live,
-        agreed: Plan,
-        parts: list[Part],
-        timing: dict[str, float],
-        first: bool,
-        step: int,
-        final: bool,
-        notes: dict[str, Any],
-    ) -> Saved:
+    def _write(self, job: _Job) -> Saved:
         self._number += 1
         save = f"{self._nonce}{self._number:08x}"
+        parts = [_part(job, position) for position in job.agreed.saves]
         begun = time.perf_counter()
-        own = self._differing(live, agreed, first)
-        timing["compare"] = time.perf_counter() - begun
+        own = self._differing(job)
+        job.timing["compare"] = time.perf_counter() - begun
         parts += own
         fragment: ObjectId | None = None
         problem = ""
         added = 0
-        begun = time.perf_counter()
         try:
-            fragment, added = self._commit_fragment(live, parts, timing, save, step)
+            fragment, added = self._commit_fragment(job, parts, save)
         except (NBRewindError, OSError) as exc:
             problem = str(exc)
-        timing["write"] = time.perf_counter() - begun
         size = sum(part.nbytes for part in parts)
         names = sorted({part.name for part in own})
-        answers = self._ranks.gather((fragment, problem, size, added, names))
+        answers = self._writers.gather((fragment, problem, size, added, names))
         failed = {rank: answer[1] for rank, answer in enumerate(answers) if answer[1]}
         if failed:
-            raise CheckpointError(_failure(step, failed))
-        record = self._publish(save, step, [answer[0] for answer in answers], final, notes)
+            raise CheckpointError(_failure(job.step, failed))
+        record = self._publish(job, save, [answer[0] for answer in answers])
         return Saved(
             run=self.run,
-            step=step,
+            step=job.step,
             save=save,
             record=record,
             bytes_state=sum(answer[2] for answer in answers),
@@ -212,44 +304,36 @@ class Saver:
             differing=tuple(sorted({name for answer in answers for name in answer[4]})),
         )
 
-    def _differing(self, live: _Live, agreed: Plan, first: bool) -> list[Part]:
+    def _differing(self, job: _Job) -> list[Part]:
         """This rank's replicas that are not what the rank says that saves them."""
-        looked = [
-            (position, owner)
-            for position, owner in agreed.compared
-            if first or live.held[position].nbytes < _COMPARED_ALWAYS
-        ]
-        mine = {
-            live.held[position].name: xxh3_128_digest(_array(live, position).tobytes())
-            for position, _ in looked
-        }
-        if self._ranks.world == 1:
+        if self._writers.world == 1:
             return []
-        everyone = self._ranks.gather(mine)
+        looked = _compared(job.live, job.agreed, job.first)
+        parts = {position: _part(job, position) for position in looked}
+        mine = {part.name: xxh3_128_digest(part.data.tobytes()) for part in parts.values()}
+        everyone = self._writers.gather(mine)
         return [
             replace(part, own=True)
-            for position, owner in looked
-            for part in [_part(live, position, agreed)]
-            if everyone[owner].get(part.name) != mine[part.name]
+            for position, part in parts.items()
+            if everyone[looked[position]].get(part.name) != mine[part.name]
         ]
 
-    def _commit_fragment(
-        self, live: _Live, parts: Sequence[Part], timing: dict[str, float], save: str, step: int
-    ) -> tuple[ObjectId, int]:
+    def _commit_fragment(self, job: _Job, parts: Sequence[Part], save: str) -> tuple[ObjectId, int]:
+        """Make what this rank saves durable; returns its id and the bytes that were new."""
         begun = time.perf_counter()
         with self._store.begin() as writer:
-            tensors: list[SavedTensor] = write_parts(writer, parts)
-            values = writer.put_stream(live.values)
-            timing["tiles"] = time.perf_counter() - begun
+            tensors = write_parts(writer, parts)
+            values = writer.put_stream(job.live.values)
+            job.timing["tiles"] = time.perf_counter() - begun
             fragment = Fragment(
                 save=save,
-                rank=self._ranks.rank,
-                world=self._ranks.world,
-                step=step,
+                rank=self._writers.rank,
+                world=self._writers.world,
+                step=job.step,
                 tensors=tuple(tensors),
                 values=values,
-                encoding="pickle" if live.pickled else "msgpack",
-                timing=timing,
+                encoding="pickle" if job.live.pickled else "msgpack",
+                timing=job.timing,
                 bytes={
                     "state": sum(part.nbytes for part in parts),
                     "added": writer.bytes_added,
@@ -260,22 +344,20 @@ class Saver:
             writer.commit(self._body(FRAGMENT_PREFIX, record))
         return record, added
 
-    def _publish(
-        self, save: str, step: int, fragments: list[ObjectId], final: bool, notes: dict[str, Any]
-    ) -> ObjectId:
+    def _publish(self, job: _Job, save: str, fragments: list[ObjectId]) -> ObjectId:
         """Rank 0 makes the checkpoint visible; all hear whether it did."""
         record: ObjectId | None = None
         problem = ""
-        if self._ranks.rank == 0:
+        if self._writers.rank == 0:
             checkpoint = Checkpoint(
                 run=self.run,
                 save=save,
-                step=step,
-                world=self._ranks.world,
+                step=job.step,
+                world=self._writers.world,
                 fragments=tuple(fragments),
                 created=time.time(),
-                final=final,
-                notes=notes,
+                final=job.final,
+                notes=job.notes,
             )
             try:
                 self._store.refresh()
@@ -284,9 +366,9 @@ class Saver:
                     writer.commit(self._body(CHECKPOINT_PREFIX, record))
             except (StoreError, OSError) as exc:
                 problem = str(exc)
-        record, problem = self._ranks.gather((record, problem))[0]
+        record, problem = self._writers.gather((record, problem))[0]
         if record is None:
-            raise CheckpointError(_failure(step, {0: problem}))
+            raise CheckpointError(_failure(job.step, {0: problem}))
         return record
 
     def _body(self, prefix: str, record: ObjectId) -> RefBody:
@@ -299,21 +381,25 @@ class Saver:
         )
 
 
-def _array(live: _Live, position: int) -> npt.NDArray[Any]:
-    tensor, piece = live.places[position]
-    return array(tensor)[piece.local.index]
+def _compared(live: _Live, agreed: Plan, first: bool) -> dict[int, int]:
+    """Replicas that are compared at this save, with the rank that saves each."""
+    return {
+        position: owner
+        for position, owner in agreed.compared
+        if first or live.held[position].nbytes < _COMPARED_ALWAYS
+    }
 
 
-def _part(live: _Live, position: int, agreed: Plan) -> Part:
-    held = live.held[position]
+def _part(job: _Job, position: int) -> Part:
+    held = job.live.held[position]
     return Part(
         name=held.name,
         dtype=held.dtype,
         itemsize=held.itemsize,
         shape=held.shape,
-        grid=agreed.grids[held.name],
+        grid=job.agreed.grids[held.name],
         box=held.box,
-        data=_array(live, position),
+        data=array(job.live.tensors[position]),
     )
 
 

@@ -86,22 +86,26 @@ def columns(tensor: torch.Tensor) -> bool:
     )
 
 
-def array(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """The elements of a local tensor as integers of the same size; shares memory on the CPU.
+def storable(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """The same elements, out of the graph and as they lie in memory.
 
     Raises:
         CheckpointError: it is sparse or quantized by torch's old types.
     """
-    tensor = tensor.detach()
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise CheckpointError(
-            f"a tensor of layout {tensor.layout} and type {tensor.dtype} cannot be saved: save "
-            "what it is made of"
+            f"{name} is a tensor of layout {tensor.layout} and type {tensor.dtype}, which cannot "
+            "be saved: save what it is made of"
         )
+    tensor = tensor.detach()
     if tensor.is_conj():
         tensor = tensor.resolve_conj()
-    if tensor.is_neg():
-        tensor = tensor.resolve_neg()
+    return tensor.resolve_neg() if tensor.is_neg() else tensor
+
+
+def array(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """The elements of a local tensor as integers of the same size; shares memory on the CPU."""
+    tensor = tensor.detach()
     if tensor.device.type != "cpu":
         tensor = tensor.cpu()
     if tensor.dtype == torch.complex128:
