@@ -14,6 +14,7 @@ NBRewindError
 │   ├── ObjectDamaged        an object's bytes do not match its id
 │   └── NotCollected         garbage is not collected while something is missing or damaged
 ├── CheckpointError          training state cannot be saved, or not be restored as asked
+├── RuleError                a mapping rule cannot be read, or does not fit the tensors
 ├── TrustError               written under a key that is not trusted here
 └── StateError
     ├── NotStorable          the value cannot be captured
@@ -103,6 +104,12 @@ class CheckpointError(NBRewindError):
     """Training state cannot be saved, or not be restored as it was asked for."""
 
     kind = "checkpoint"
+
+
+class RuleError(NBRewindError):
+    """A mapping rule cannot be read, or does not fit the tensors it is for."""
+
+    kind = "mapping-rule"
 
 
 class TrustError(NBRewindError):
