@@ -14,17 +14,11 @@ from nbrewind.model.refs import StoredRef
 from nbrewind.store import open_store
 from nbrewind.training.finding import checkpoints, find
 from nbrewind.training.loading import Loaded, load_into
+from nbrewind.training.places import default_place
 from nbrewind.training.ranks import these_ranks
 from nbrewind.training.reading import read_checkpoint
 from nbrewind.training.saving import Pending, Saved, Saver
 from nbrewind.training.states import collect
-
-STORE_VARIABLE = "NBREWIND_STORE"
-
-
-def default_place() -> str:
-    """`NBREWIND_STORE`, or the folder `.nbrewind` where the process works."""
-    return os.environ.get(STORE_VARIABLE) or ".nbrewind"
 
 
 class Checkpointer:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 _CARRIERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Types of equal size that numpy knows, too."""
+_KNOWN_TO_NUMPY = frozenset(
+    {
+        *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    }
+)
 
 
 def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
@@ -104,13 +110,13 @@ def storable(tensor: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def array(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """The elements of a local tensor as integers of the same size; shares memory on the CPU."""
+    """The elements of a local tensor in a type of the same size; shares memory on the CPU."""
     tensor = tensor.detach()
     if tensor.device.type != "cpu":
         tensor = tensor.cpu()
-    if tensor.dtype == torch.complex128:
-        return tensor.numpy()
-    return tensor.view(_CARRIERS[tensor.element_size()]).numpy()
+    if tensor.dtype not in _KNOWN_TO_NUMPY:  # `view` costs more than all the rest
+        tensor = tensor.view(_CARRIERS[tensor.element_size()])
+    return tensor.numpy()
 
 
 def fill(tensor: torch.Tensor, piece: Piece, values: npt.NDArray[Any], dtype: torch.dtype) -> None:
