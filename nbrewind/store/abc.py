@@ -49,6 +49,13 @@ class StoreWriter(ABC):
         """Add many small objects, of at most `LEAF_BYTES` each, and return their ids."""
         return tuple(self.put("chunk", view) for view in views)
 
+    def rely_on(self, oids: Iterable[ObjectId]) -> bool:
+        """Whether the store has all these objects; then the commit makes sure that they stay.
+
+        False by default: whoever asks adds them again.
+        """
+        return False
+
     @abstractmethod
     def commit(self, body: RefBody) -> StoredRef:
         """Make everything durable, then publish the ref.

@@ -133,6 +133,16 @@ def _choose(data: memoryview) -> int:
     return ZSTD if ratio <= _PLAIN_PAYS else RAW
 
 
+def expected_ratio(data: memoryview) -> float:
+    """About how much of some bytes is left when they are stored, from a sample; at most 1."""
+    size = min(data.nbytes, _SAMPLE) & ~7
+    if size < MIN_BYTES:
+        return 1.0
+    middle = ((data.nbytes - size) // 2) & ~7
+    sample = bytes(data[middle : middle + size])
+    return min(1.0, _ratio(sample), *(_ratio(_shuffle(sample, w)) for w in (4, 8)))
+
+
 def _ratio(sample: bytes) -> float:
     return len(_compressor().compress(sample)) / len(sample)
 

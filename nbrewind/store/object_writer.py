@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from nbrewind.errors import ObjectMissing, StoreNotWritable
@@ -74,6 +74,11 @@ class ObjectWriter(StoreWriter):
         ids = self._holdings.hasher.ids(flats)
         self._add("chunk", flats, ids)
         return ids
+
+    def rely_on(self, oids: Iterable[ObjectId]) -> bool:
+        """See `StoreWriter.rely_on`."""
+        self._check()
+        return all(self._has(oid) for oid in oids)
 
     def _add(self, kind: Kind, views: Sequence[memoryview], ids: Sequence[ObjectId]) -> None:
         self._check()

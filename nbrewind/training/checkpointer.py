@@ -30,6 +30,8 @@ class Checkpointer:
         group: The ranks that save together, a group of torch's; all by default, or this process
             alone where torch's groups are not in use.
         pickles: Save and load values that are not plain as pickles.
+        deltas: Store differences from the save before where they are shorter, as they are of
+            half-precision weights. Needs memory for two copies of what this rank saves.
         timeout: Seconds after which a rank that does not answer is given up.
     """
 
@@ -40,6 +42,7 @@ class Checkpointer:
         *,
         group: Any = None,
         pickles: bool = False,
+        deltas: bool = False,
         timeout: float = 600.0,
     ) -> None:
         self.run = run
@@ -48,6 +51,7 @@ class Checkpointer:
         self._group = group
         self._timeout = timeout
         self._pickles = pickles
+        self._deltas = deltas
         self._saver: Saver | None = None
 
     def save(
@@ -93,7 +97,9 @@ class Checkpointer:
     def _saving(self) -> Saver:
         if self._saver is None:
             ranks = partial(these_ranks, self._group, self._timeout)
-            self._saver = Saver(self.store, self.run, ranks, pickles=self._pickles)
+            self._saver = Saver(
+                self.store, self.run, ranks, pickles=self._pickles, deltas=self._deltas
+            )
         return self._saver
 
     def steps(self) -> list[int]:

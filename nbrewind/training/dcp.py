@@ -50,8 +50,9 @@ from nbrewind.store import open_store
 from nbrewind.training import trees
 from nbrewind.training.boxes import Box, Piece
 from nbrewind.training.finding import find
-from nbrewind.training.fragments import Part, write_parts
+from nbrewind.training.fragments import write_parts
 from nbrewind.training.grid import row_grid
+from nbrewind.training.parts import Part
 from nbrewind.training.places import default_place
 from nbrewind.training.reading import CheckpointReader, Wanted
 from nbrewind.training.tensors import (

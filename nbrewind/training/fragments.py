@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from nbrewind.model.blobs import LEAF_BYTES, ObjectId
+from nbrewind.model.blobs import LEAF_BYTES
 from nbrewind.model.checkpoints import SavedPart, SavedTensor
 from nbrewind.store.abc import StoreWriter
-from nbrewind.training.boxes import Box
+from nbrewind.training.deltas import Chains, Layers
 from nbrewind.training.grid import tiles
+from nbrewind.training.parts import Part, flat_bytes
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 _SMALL = 16 * 1024
 """Parts of fewer bytes share objects."""
@@ -23,30 +21,15 @@ _AT_ONCE = 64
 """Tiles that are named and handed over together: 16 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A box of a logical tensor, as a rank has it in memory."""
-
-    name: str
-    dtype: str
-    itemsize: int
-    shape: tuple[int, ...]
-    """Of the logical tensor."""
-    grid: tuple[int, ...]
-    box: Box
-    data: npt.NDArray[Any]
-    """Of the shape of the box; any type of the right size, any strides."""
-    own: bool = False
-    """See `SavedTensor.own`."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its elements."""
-        return self.box.size * self.itemsize
-
-
-def write_parts(writer: StoreWriter, parts: Iterable[Part]) -> list[SavedTensor]:
+def write_parts(
+    writer: StoreWriter, parts: Iterable[Part], chains: Chains | None = None
+) -> list[SavedTensor]:
     """Add parts to a commit.
+
+    Args:
+        writer: The commit.
+        parts: What to add.
+        chains: What was saved before, of which differences may be stored.
 
     Returns:
         What was saved, in the order of first appearance; parts of one tensor together.
@@ -68,8 +51,7 @@ def write_parts(writer: StoreWriter, parts: Iterable[Part]) -> list[SavedTensor]
             small.append(part)
             filled += part.nbytes
         else:
-            ids = _write_tiles(writer, part)
-            saved[key].append(SavedPart(part.box.offsets, part.box.lengths, ids))
+            saved[key].append(_write_tiles(writer, part, chains))
     _write_together(writer, small, saved)
     return [
         SavedTensor(
@@ -86,18 +68,36 @@ def write_parts(writer: StoreWriter, parts: Iterable[Part]) -> list[SavedTensor]
     ]
 
 
-def _write_tiles(writer: StoreWriter, part: Part) -> tuple[ObjectId, ...]:
-    ids: list[ObjectId] = []
+def _write_tiles(writer: StoreWriter, part: Part, chains: Chains | None) -> SavedPart:
+    layers: list[Layers] = []
     waiting: list[memoryview] = []
-    for tile in tiles(part.box, part.grid):
-        block = part.data[tile.seen_from(part.box).slices]
-        waiting.append(_bytes(block))
+    below: list[Layers] = []
+
+    def put() -> None:
+        ids = writer.put_chunks(waiting)
+        layers.extend((*under, oid) for under, oid in zip(below, ids, strict=True))
+        waiting.clear()
+        below.clear()
+
+    for number, tile in enumerate(tiles(part.box, part.grid)):
+        content = flat_bytes(part.data[tile.seen_from(part.box).slices])
+        under: Layers = ()
+        if chains is not None:
+            under, content = chains.shorten(writer, part, number, tile, content)
+        if not content.nbytes:  # as it was
+            put()
+            layers.append(under)
+            continue
+        waiting.append(content)
+        below.append(under)
         if len(waiting) == _AT_ONCE:
-            ids += writer.put_chunks(waiting)
-            waiting = []
-    if waiting:
-        ids += writer.put_chunks(waiting)
-    return tuple(ids)
+            put()
+    put()
+    if chains is not None:
+        chains.keep(part, layers)
+    flat = tuple(oid for each in layers for oid in each)
+    counts = tuple(map(len, layers)) if len(flat) > len(layers) else ()
+    return SavedPart(part.box.offsets, part.box.lengths, flat, layers=counts)
 
 
 def _write_together(
@@ -113,8 +113,3 @@ def _write_together(
         place = SavedPart(part.box.offsets, part.box.lengths, (oid,), start)
         saved[part.name, part.own].append(place)
         start += part.nbytes
-
-
-def _bytes(block: npt.NDArray[Any]) -> memoryview:
-    """The elements in row-major order; a copy only if they do not lie so."""
-    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data

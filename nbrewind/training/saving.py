@@ -29,8 +29,10 @@ from nbrewind.model.checkpoints import (
 from nbrewind.model.refs import RefBody
 from nbrewind.store.abc import Store
 from nbrewind.training import trees
+from nbrewind.training.deltas import Chains
 from nbrewind.training.finding import find
-from nbrewind.training.fragments import Part, write_parts
+from nbrewind.training.fragments import write_parts
+from nbrewind.training.parts import Part
 from nbrewind.training.planning import Held, Plan, plan
 from nbrewind.training.ranks import Ranks
 from nbrewind.training.reading import read_fragment
@@ -115,10 +117,18 @@ class Saver:
         ranks: Makes the ranks that save together; called twice, because those that write talk
             while others train.
         pickles: Pickle values that are not plain; loading them needs trust.
+        deltas: Store differences from the save before, where they are shorter. Needs memory for
+            two copies of what this rank saves.
     """
 
     def __init__(
-        self, store: Store, run: str, ranks: Callable[[], Ranks], *, pickles: bool = False
+        self,
+        store: Store,
+        run: str,
+        ranks: Callable[[], Ranks],
+        *,
+        pickles: bool = False,
+        deltas: bool = False,
     ) -> None:
         if not run:
             raise CheckpointError("a run needs a name")
@@ -132,7 +142,9 @@ class Saver:
         self._number = 0
         self._signature = b""
         self._plan: Plan | None = None
-        self._stage: Stage | None = None
+        self._chains = Chains() if deltas else None
+        # The values that differences are from must stay as they are: two stages take turns.
+        self._stages = [Stage(), Stage()] if deltas else [Stage()]
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbrewind-checkpoint")
         self._pending: Pending | None = None
 
@@ -210,12 +222,11 @@ class Saver:
         looked = time.perf_counter()
         agreed, first = self._agree(live.held, problem, step)
         planned = time.perf_counter()
-        if copy:
+        if copy or self._chains is not None:
             needed = {*agreed.saves, *_compared(live, agreed, first)}
             order = sorted(needed)
-            if self._stage is None:
-                self._stage = Stage()
-            copies = self._stage.copy([live.tensors[position] for position in order])
+            self._stages.append(self._stages.pop(0))
+            copies = self._stages[0].copy([live.tensors[position] for position in order])
             nothing = torch.empty(0)
             live.tensors = [nothing] * len(live.tensors)
             for position, one in zip(order, copies, strict=True):
@@ -291,6 +302,8 @@ class Saver:
         names = sorted({part.name for part in own})
         answers = self._writers.gather((fragment, problem, size, added, names))
         failed = {rank: answer[1] for rank, answer in enumerate(answers) if answer[1]}
+        if self._chains is not None:
+            self._chains.committed(whole=not failed)
         if failed:
             raise CheckpointError(_failure(job.step, failed))
         record = self._publish(job, save, [answer[0] for answer in answers])
@@ -322,7 +335,7 @@ class Saver:
         """Make what this rank saves durable; returns its id and the bytes that were new."""
         begun = time.perf_counter()
         with self._store.begin() as writer:
-            tensors = write_parts(writer, parts)
+            tensors = write_parts(writer, parts, self._chains)
             values = writer.put_stream(job.live.values)
             job.timing["tiles"] = time.perf_counter() - begun
             fragment = Fragment(

@@ -1,0 +1,40 @@
+"""A box of a logical tensor, as a rank has it in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbrewind.training.boxes import Box
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A box of a logical tensor, as a rank has it in memory."""
+
+    name: str
+    dtype: str
+    itemsize: int
+    shape: tuple[int, ...]
+    """Of the logical tensor."""
+    grid: tuple[int, ...]
+    box: Box
+    data: npt.NDArray[Any]
+    """Of the shape of the box; any type of the right size, any strides."""
+    own: bool = False
+    """See `SavedTensor.own`."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return self.box.size * self.itemsize
+
+
+def flat_bytes(block: npt.NDArray[Any]) -> memoryview:
+    """The elements in row-major order; a copy only if they do not lie so."""
+    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
