@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 
-from nbrewind.errors import CheckpointError
+from nbrewind.errors import CheckpointError, RuleError
 from nbrewind.training.boxes import Box, Piece
 
 if TYPE_CHECKING:
@@ -58,30 +58,36 @@ def logical_shape(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-def pieces(tensor: torch.Tensor) -> list[Piece]:
-    """Which box of this rank's tensor is which box of the whole.
+def pieces(tensor: torch.Tensor) -> Sequence[Piece]:
+    """Which box of this rank's tensor is which box of the whole; none empty but of empty wholes.
 
     Raises:
         CheckpointError: the ranks hold summands (`Partial`), not parts.
     """
-    if not is_distributed(tensor):
+    if not is_distributed(tensor) or 0 in tensor.shape:
         whole = Box.whole(tensor.shape)
-        return [Piece(whole, whole)]
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+        return (Piece(whole, whole),)
+    shard: Any = tensor
+    return _pieces(shard.device_mesh, tuple(shard.placements), tuple(shard.shape))
 
-    placements = tensor.placements  # type: ignore[attr-defined]
-    if any(placement.is_partial() for placement in placements):
-        raise CheckpointError(
-            f"a tensor with the placements {placements} is a sum over ranks that was not "
-            "computed yet: redistribute it before it is saved"
-        )
-    mesh = tensor.device_mesh  # type: ignore[attr-defined]
-    if mesh.get_coordinate() is None:
-        return []  # this rank is not in the mesh
-    lengths, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
-    if 0 in lengths:
-        return []
-    return [Piece(Box.whole(lengths), Box(tuple(offsets), tuple(lengths)))]
+
+@lru_cache(maxsize=100_000)
+def _pieces(mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Piece, ...]:
+    """`pieces` of a distributed tensor; models have many alike."""
+    from nbrewind.training.rules.compiling import compile_steps
+    from nbrewind.training.rules.placements import axes_of, mesh_of, steps_of
+
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        return ()  # this rank is not in the mesh
+    axes = axes_of(mesh)
+    where = dict(zip(axes, coordinate, strict=True))
+    try:
+        steps = steps_of(placements, axes)
+        mapping = compile_steps(steps, "", shape, mesh_of(mesh), where)
+    except RuleError as exc:
+        raise CheckpointError(str(exc)) from exc
+    return tuple(piece for piece in mapping.pieces if piece.whole.size)
 
 
 def columns(tensor: torch.Tensor) -> bool:

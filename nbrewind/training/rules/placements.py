@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 def mesh_of(device_mesh: DeviceMesh) -> Mesh:
     """The mesh of ranks; dimensions without names are `dim_0`, `dim_1` and so on."""
-    return Mesh(dict(zip(_axes(device_mesh), device_mesh.shape, strict=True)))
+    return Mesh(dict(zip(axes_of(device_mesh), device_mesh.shape, strict=True)))
 
 
 def steps_of(placements: Sequence[Placement], axes: Sequence[str]) -> tuple[Step, ...]:
@@ -73,7 +73,7 @@ def mapping_of(tensor: DTensor, name: str) -> Mapping | None:
     coordinate = tensor.device_mesh.get_coordinate()
     if coordinate is None:
         return None
-    axes = _axes(tensor.device_mesh)
+    axes = axes_of(tensor.device_mesh)
     try:
         return compile_steps(
             steps_of(tensor.placements, axes),
@@ -128,10 +128,11 @@ def _only(pattern: Pattern, names: Sequence[str], every: Dictionary[str, Any]) -
 
 def _steps(tensor: Any) -> tuple[Step, ...]:
     if hasattr(tensor, "placements"):
-        return steps_of(tensor.placements, _axes(tensor.device_mesh))
+        return steps_of(tensor.placements, axes_of(tensor.device_mesh))
     return (Step(Replicate()),)
 
 
-def _axes(device_mesh: DeviceMesh) -> tuple[str, ...]:
+def axes_of(device_mesh: DeviceMesh) -> tuple[str, ...]:
+    """Names of the mesh's dimensions; those without are `dim_0`, `dim_1` and so on."""
     names = device_mesh.mesh_dim_names
     return tuple(names) if names else tuple(f"dim_{n}" for n in range(device_mesh.ndim))
