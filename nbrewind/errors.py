@@ -15,6 +15,8 @@ NBRewindError
 │   └── NotCollected         garbage is not collected while something is missing or damaged
 ├── CheckpointError          training state cannot be saved, or not be restored as asked
 ├── RuleError                a mapping rule cannot be read, or does not fit the tensors
+├── LaunchError              ranks could not be started
+│   └── RankFailed           the code of a rank raised, or its process ended or hangs
 ├── TrustError               written under a key that is not trusted here
 └── StateError
     ├── NotStorable          the value cannot be captured
@@ -110,6 +112,18 @@ class RuleError(NBRewindError):
     """A mapping rule cannot be read, or does not fit the tensors it is for."""
 
     kind = "mapping-rule"
+
+
+class LaunchError(NBRewindError):
+    """Ranks could not be started, or not be given what they need."""
+
+    kind = "launch"
+
+
+class RankFailed(LaunchError):
+    """The code of a rank raised, or its process ended or hangs; the message names the rank."""
+
+    kind = "rank-failed"
 
 
 class TrustError(NBRewindError):

@@ -60,7 +60,7 @@ _PYTHON = {
 }
 """Magics that run Python in the namespace, and their options that take a value."""
 
-_TRANSPARENT = frozenset({"time", "capture", "timeit"})
+_TRANSPARENT = frozenset({"time", "capture", "timeit", "torchrun"})
 """Cell magics for which formatting and comments of their code make no difference."""
 
 _PLAIN = frozenset(
@@ -159,6 +159,9 @@ def _cell_magic(name: str, line: str, body: str) -> Magic:
     if name == "timeit":
         setup, values = _split_options(line, _PYTHON[name][1])
         return Magic(code=((f"{setup}\n{body}", Run.INNER),), texts=values)
+    if name == "torchrun":
+        # What a rank cannot send back is not stored.
+        return Magic(code=((body, Run.MAYBE),), expressions=interpolations(line))
     if name in _PYTHON:
         run, valued = _PYTHON[name]
         code, values = _split_options(line, valued)

@@ -21,6 +21,7 @@ from nbrewind_kernels.magic import RewindMagics
 from nbrewind_kernels.outputs import OutputRecorder
 from nbrewind_kernels.policies import cell_request
 from nbrewind_kernels.ports import Execute
+from nbrewind_kernels.rank_magic import RankMagics
 from nbrewind_kernels.shell_port import IPythonShellPort
 from nbrewind_kernels.starting import start_engine
 
@@ -52,7 +53,8 @@ class Auditing:
                 _log,
                 stdin_socket=kernel.stdin_socket,
             )
-        shell.register_magics(RewindMagics(shell, self.cells, "audit", location.store))
+        magics = RewindMagics(shell, self.cells, "audit", location.store)
+        shell.register_magics(magics, RankMagics(shell))
         shell.events.register("pre_run_cell", self.begin)
         shell.events.register("post_run_cell", self.end)
 
@@ -91,6 +93,7 @@ class Auditing:
         self._shell.events.unregister("pre_run_cell", self.begin)
         self._shell.events.unregister("post_run_cell", self.end)
         self._shell.magics_manager.magics["line"].pop("rewind", None)
+        self._shell.magics_manager.magics["cell"].pop("torchrun", None)
         if self.cells.recorder is not None:
             self.cells.recorder.uninstall()
         self.cells.close()

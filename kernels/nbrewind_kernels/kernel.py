@@ -42,6 +42,7 @@ from nbrewind_kernels.outputs import COMMS, OutputRecorder, publish_again
 from nbrewind_kernels.pending_results import settle
 from nbrewind_kernels.policies import cell_request
 from nbrewind_kernels.ports import CellEngine, Execute, Reuse, Shell
+from nbrewind_kernels.rank_magic import RankMagics
 from nbrewind_kernels.reuse import count_and_remember, remember_result
 from nbrewind_kernels.shell_port import IPythonShellPort
 from nbrewind_kernels.starting import start_engine
@@ -113,7 +114,7 @@ class RewindKernel(_Base):  # type: ignore[misc]
         try:
             self.cells.recorder = self._recorder()
             magics = RewindMagics(self.shell, self.cells, self.mode, location.store)
-            self.shell.register_magics(magics)
+            self.shell.register_magics(magics, RankMagics(self.shell))
         except Exception as error:
             self.cells.tell("watch outputs", error)
         atexit.register(self.cells.close, 5.0)

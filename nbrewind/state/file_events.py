@@ -152,6 +152,10 @@ def is_probe(event: str, args: tuple[Any, ...]) -> bool:
     return event == "subprocess.Popen" and _asks_about_machine(args[1])
 
 
+LAUNCHER = "nbrewind.training.launching.agent"
+"""The module, run as a program, that starts processes for code of the notebook."""
+
+
 def tell_command(
     told: Told, event: str, args: tuple[Any, ...], frame: FrameType | None, texts: Iterable[str]
 ) -> bool:
@@ -169,6 +173,8 @@ def tell_command(
     """
     folder = os.getcwd()
     scripts = [text for text in texts if "\n" in text]
+    if event == "subprocess.Popen" and LAUNCHER in _words(args[1]):
+        return False  # it takes functions and values of the notebook to other processes
     if event == "subprocess.Popen":
         _, command, cwd, *_ = args
         if cwd is not None:
