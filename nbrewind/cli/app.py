@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from nbrewind import __version__
-from nbrewind.cli import demo, history, keeping, kernel, report, running, status, store, trust
+from nbrewind.cli import ckpt, demo, history, keeping, kernel, report, running, status, store, trust
 from nbrewind.errors import NBRewindError, NotebookError, UsageError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ store.app.command("pin")(keeping.pin)
 store.app.command("unpin")(keeping.unpin)
 store.app.command("pins")(keeping.pins)
 app.add_typer(store.app, name="store")
+app.add_typer(ckpt.app, name="ckpt")
 app.add_typer(trust.app, name="trust")
 app.command("demo")(demo.demo)
 

@@ -140,6 +140,16 @@ class CheckpointReader:
                     for tensor, one, box in copies[tile]:
                         _copy(content, tile, tensor.itemsize, one, box)
 
+    def check(self, tensor: SavedTensor) -> None:
+        """Whether what one rank saved of a tensor has as many tiles as its boxes.
+
+        Raises:
+            ObjectDamaged: it has not.
+        """
+        for part in tensor.parts:
+            if part.tiles:
+                list(_tiles(tensor, part, Box(part.offsets, part.lengths)))
+
     def get(self, name: str, box: Box | None = None) -> npt.NDArray[Any]:
         """A tensor or a box of it, as integers of its itemsize."""
         from nbrewind.training.tensors import empty_array

@@ -138,7 +138,7 @@ class Saver:
         self._writers = ranks()
         self._pickles = pickles
         self._lineage = uuid.uuid4().hex
-        self._nonce = self._ranks.gather(uuid.uuid4().hex[:24])[0]
+        self._nonce = self._ranks.gather(uuid.uuid4().hex)[0]
         self._number = 0
         self._signature = b""
         self._plan: Plan | None = None
@@ -285,7 +285,7 @@ class Saver:
 
     def _write(self, job: _Job) -> Saved:
         self._number += 1
-        save = f"{self._nonce}{self._number:08x}"
+        save = blake3(f"{self._nonce} {self._number}".encode()).hexdigest()[:32]
         parts = [_part(job, position) for position in job.agreed.saves]
         begun = time.perf_counter()
         own = self._differing(job)
