@@ -68,17 +68,27 @@ class RankPool:
         """
         found: list[Any] = []
         problems: list[str] = []
-        for rank, pipe in enumerate(self._pipes):
+        for rank in range(self.world):
             try:
-                if not pipe.poll(timeout):
-                    raise TimeoutError(f"rank {rank} does not answer")
-                good, value = cloudpickle.loads(pipe.recv_bytes())
-            except (EOFError, ConnectionError):
-                good, value = False, "it is gone"
-            (found if good else problems).append(value if good else f"rank {rank}: {value}")
+                found.append(self.result_of(rank, timeout))
+            except RankFailed as exc:
+                problems.append(str(exc))
         if problems:
             raise RankFailed("\n".join(problems))
         return found
+
+    def result_of(self, rank: int, timeout: float = 120.0) -> Any:
+        """What one rank returned; raises as `results`."""
+        pipe = self._pipes[rank]
+        try:
+            if not pipe.poll(timeout):
+                raise TimeoutError(f"rank {rank} does not answer")
+            good, value = cloudpickle.loads(pipe.recv_bytes())
+        except (EOFError, ConnectionError):
+            good, value = False, "it is gone"
+        if not good:
+            raise RankFailed(f"rank {rank}: {value}")
+        return value
 
     def run(self, function: Callable[..., Any], *args: Any, timeout: float = 120.0) -> list[Any]:
         """`start` and `results`."""

@@ -9,9 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nbrewind.training.checkpointer import Checkpointer as Checkpointer
+    from nbrewind.training.checkpointer import load as load
+    from nbrewind.training.checkpointer import save as save
     from nbrewind.training.launching.launch import launch as launch
 
 _PLACES = {
+    "Checkpointer": "nbrewind.training.checkpointer",
+    "load": "nbrewind.training.checkpointer",
+    "save": "nbrewind.training.checkpointer",
     "launch": "nbrewind.training.launching.launch",
 }
 __all__ = sorted(_PLACES)

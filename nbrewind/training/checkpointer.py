@@ -171,3 +171,31 @@ class Checkpointer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def save(
+    state: Mapping[str, Any],
+    run: str,
+    *,
+    step: int,
+    place: str | os.PathLike[str] | None = None,
+    group: Any = None,
+    final: bool = False,
+) -> Saved:
+    """Save a state once; see `Checkpointer`, which is for saving again and again."""
+    with Checkpointer(run, place, group=group) as checkpoints:
+        return checkpoints.save(state, step=step, final=final)
+
+
+def load(
+    state: Mapping[str, Any],
+    run: str,
+    *,
+    step: int | None = None,
+    place: str | os.PathLike[str] | None = None,
+    group: Any = None,
+    cast: bool = False,
+) -> Loaded:
+    """Restore a state once; see `Checkpointer.load`."""
+    with Checkpointer(run, place, group=group) as checkpoints:
+        return checkpoints.load(state, step=step, cast=cast)

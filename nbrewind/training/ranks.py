@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
 from typing import Any, Protocol
 
 from nbrewind.errors import CheckpointError
+
+_LOOKING = 10.0
+"""Seconds given to find out who is missing."""
 
 
 class Ranks(Protocol):
@@ -39,7 +44,7 @@ class OneRank:
 
 
 class GroupOfRanks:
-    """The ranks of a group of torch's; they talk over a gloo group of their own.
+    """The ranks of a group of torch's; they talk over gloo groups of their own.
 
     Making one is a collective call. It must not be used by two threads at once.
 
@@ -54,10 +59,17 @@ class GroupOfRanks:
         members = dist.get_process_group_ranks(group or dist.group.WORLD)
         self.rank = dist.get_rank(group)
         self.world = len(members)
-        self._timeout = datetime.timedelta(seconds=timeout)
-        self._group = dist.new_group(
-            members, timeout=self._timeout, backend="gloo", use_local_synchronization=True
+        self._group, self._afterwards = (
+            dist.new_group(
+                members,
+                timeout=datetime.timedelta(seconds=seconds),
+                backend="gloo",
+                use_local_synchronization=True,
+            )
+            # The second serves to find out who is missing when the first has failed.
+            for seconds in (timeout, timeout + _LOOKING)
         )
+        self._processes: list[tuple[str, int]] = self.gather((_machine(), os.getpid()))
 
     def gather(self, value: Any) -> list[Any]:
         """See `Ranks.gather`."""
@@ -86,10 +98,54 @@ class GroupOfRanks:
         return [bytes(each.numpy()) for each in found]
 
     def _gone(self, problem: Exception) -> CheckpointError:
+        """The error that says who is missing, as far as this rank can find out."""
+        missing = self._missing_here() or self._missing_anywhere()
+        who = "; ".join(f"rank {rank} {what}" for rank, what in sorted(missing.items()))
         return CheckpointError(
-            f"rank {self.rank} of {self.world}: another rank does not answer, so nothing was saved "
-            f"({_first_line(problem)})"
+            f"rank {self.rank} of {self.world}: "
+            + (who or f"another rank does not answer ({_first_line(problem)})")
+            + "; nothing was saved or loaded"
         )
+
+    def _missing_here(self) -> dict[int, str]:
+        """Ranks on this machine whose processes are gone or do not run."""
+        found = {}
+        for rank, (machine, pid) in enumerate(self._processes):
+            if machine == _machine() and (state := _state_of(pid)):
+                found[rank] = f"(process {pid}) {state}"
+        return found
+
+    def _missing_anywhere(self) -> dict[int, str]:
+        """Ranks that do not come to a last meeting; only the first rank hears who."""
+        import torch.distributed as dist
+
+        try:
+            dist.monitored_barrier(
+                self._afterwards, datetime.timedelta(seconds=_LOOKING), wait_all_ranks=True
+            )
+        except RuntimeError as exc:
+            named = re.search(r"[Rr]anks? ([\d, ]+) failed", str(exc))
+            if self.rank == 0 and named:
+                return {int(rank): "does not answer" for rank in re.findall(r"\d+", named[1])}
+        return {}
+
+
+def _machine() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return f"{os.uname().nodename} {file.read().strip()}"
+    except OSError:
+        return os.uname().nodename
+
+
+def _state_of(pid: int) -> str:
+    """What is wrong with a process of this machine; empty if it runs."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        state = "X" if os.path.exists("/proc/self") else ""
+    return {"X": "is gone", "Z": "has died", "T": "is stopped"}.get(state, "")
 
 
 def these_ranks(group: Any = None, timeout: float = 600.0) -> Ranks:
