@@ -55,8 +55,6 @@ class SavedTensor(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[SavedPart, ...]
     own: bool = False
     """This rank's own value, which differs from other ranks' of the same name."""
-    digest: bytes = b""
-    """Of a replica that another rank saved, and that was compared with it."""
 
 
 class Fragment(msgspec.Struct, frozen=True, kw_only=True):

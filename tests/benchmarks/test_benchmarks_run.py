@@ -19,6 +19,7 @@ import pytest
         ("capture.py", []),
         ("bench_store.py", []),
         ("pauses.py", []),
+        ("training.py", []),
     ],
 )
 def test_a_benchmark_runs_and_writes_its_figures(
