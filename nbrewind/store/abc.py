@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from nbrewind.errors import StoreNotWritable
+from nbrewind.errors import ObjectDamaged, StoreNotWritable
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store.info import Level, StoreInfo
@@ -126,6 +126,19 @@ class Store(ABC):
     def get_blob(self, blob: BlobRef) -> bytearray:
         """A blob's content, verified, in fresh memory. Raises as `get`."""
 
+    def get_into(self, wanted: Sequence[tuple[ObjectId, memoryview]]) -> None:
+        """Read objects, verified, each into memory of exactly its size.
+
+        Raises:
+            ObjectDamaged: as `get`, or an object has another size.
+            ObjectMissing: as `get`; some memory may be filled.
+        """
+        for oid, target in wanted:
+            content = self.get(oid)
+            if len(content) != target.nbytes:
+                raise wrong_size(oid, len(content), target.nbytes)
+            target[:] = content
+
     @abstractmethod
     def has(self, oids: Iterable[ObjectId]) -> bool:
         """Whether all these objects are listed; says nothing about their soundness."""
@@ -184,3 +197,10 @@ class Store(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def wrong_size(oid: ObjectId, size: int, expected: int) -> ObjectDamaged:
+    """An object is not what whoever asks for it takes it for."""
+    return ObjectDamaged(
+        f"object {oid.hex()[:16]} has {size} bytes, where {expected} were expected"
+    )

@@ -19,7 +19,7 @@ from nbrewind.errors import ObjectDamaged, ObjectMissing, StoreNotWritable, Trus
 from nbrewind.model.blobs import BlobRef, ObjectId
 from nbrewind.model.refs import RefBody, StoredRef
 from nbrewind.store import arena, config, durable, trust
-from nbrewind.store.abc import Store, StoreWriter
+from nbrewind.store.abc import Store, StoreWriter, wrong_size
 from nbrewind.store.catalog import Catalog, Location
 from nbrewind.store.epochs import Epochs
 from nbrewind.store.flushing import Flushing, Quietly
@@ -216,6 +216,16 @@ class LocalStore(Store):
         if leaves is None and content_digest(content) != blob.digest:
             raise _mismatch(blob)
         return content
+
+    def get_into(self, wanted: Sequence[tuple[ObjectId, memoryview]]) -> None:
+        """See `Store.get_into`."""
+        places = choose([self.places(oid) for oid, _ in wanted])
+        parts = [Part(place, target) for place, (_, target) in zip(places, wanted, strict=True)]
+        for place, target in parts:
+            if place.entry.size != target.nbytes:
+                raise wrong_size(place.entry.oid, place.entry.size, target.nbytes)
+        for part in self._reader.read_parts(parts):
+            self._fill(part)
 
     def has(self, oids: Iterable[ObjectId]) -> bool:
         """See `Store.has`."""

@@ -24,6 +24,7 @@ from nbrewind.model.checkpoints import (
 from nbrewind.store.abc import Store
 from nbrewind.store.workers import run_all
 from nbrewind.training.boxes import Box, uncovered
+from nbrewind.training.deltas import Layers
 from nbrewind.training.grid import tiles
 
 if TYPE_CHECKING:
@@ -50,8 +51,45 @@ class _Tile:
     """Elements that lie together in one object, or in the XOR of several."""
 
     box: Box
-    layers: tuple[ObjectId, ...]
+    layers: Layers
     start: int
+    shared: bool
+    """Its object may have more than this tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A box of a tile that goes to a box of somebody's memory."""
+
+    wanted: Wanted
+    box: Box
+    itemsize: int
+
+    def all_of(self, tile: _Tile) -> memoryview | None:
+        """The memory, if it takes all of the tile as it lies in its object."""
+        if self.box != tile.box or len(tile.layers) > 1 or tile.shared:
+            return None
+        target = self.wanted.target[self.box.seen_from(self.wanted.box).index]
+        if not target.flags.c_contiguous:
+            return None
+        memory: memoryview = target.reshape(-1).view(np.uint8).data
+        return memory
+
+    def fill(self, tile: _Tile, content: bytes) -> None:
+        """Copy the box out of the tile's object."""
+        end = tile.start + tile.box.size * self.itemsize
+        if end > len(content) or not (tile.shared or end == len(content)):
+            raise ObjectDamaged(f"a tile of {self.wanted.name} is not as long as its box")
+        source = np.frombuffer(content, np.uint8)[tile.start : end]
+        if not source.size:
+            return
+        target = self.wanted.target
+        if tile.start % self.itemsize:
+            source = source.copy()  # numbers have to be aligned
+        block = source.view(target.dtype).reshape(tile.box.lengths)
+        target[self.box.seen_from(self.wanted.box).slices] = block[
+            self.box.seen_from(tile.box).slices
+        ]
 
 
 def read_checkpoint(store: Store, oid: ObjectId) -> Checkpoint:
@@ -124,21 +162,32 @@ class CheckpointReader:
             CheckpointError: the checkpoint has no such tensor, or not all of the box.
             ObjectMissing, ObjectDamaged: as `Store.get`; some targets may be filled.
         """
-        copies: dict[_Tile, list[tuple[SavedTensor, Wanted, Box]]] = defaultdict(list)
+        copies: dict[_Tile, list[_Copy]] = defaultdict(list)
         for one in wanted:
             for tensor, tile, box in self._plan(one):
-                copies[tile].append((tensor, one, box))
-        order = sorted(copies, key=lambda tile: (tile.layers[0], tile.start))
-        by_objects: dict[tuple[ObjectId, ...], list[_Tile]] = defaultdict(list)
-        for tile in order:
-            by_objects[tile.layers].append(tile)
-        groups = list(by_objects)
+                copies[tile].append(_Copy(one, box, tensor.itemsize))
+        direct: list[tuple[ObjectId, memoryview]] = []
+        others: dict[Layers, list[tuple[_Tile, _Copy]]] = defaultdict(list)
+        for tile, some in copies.items():
+            memory = some[0].all_of(tile) if len(some) == 1 else None
+            if memory is not None:
+                direct.append((tile.layers[0], memory))
+            else:
+                others[tile.layers] += ((tile, copy) for copy in some)
+        for at in range(0, len(direct), _AT_ONCE):
+            self._into(direct[at : at + _AT_ONCE])
+        groups = list(others)
         for at in range(0, len(groups), _AT_ONCE):
-            some = groups[at : at + _AT_ONCE]
-            for layers, content in zip(some, run_all(self._content, some), strict=True):
-                for tile in by_objects[layers]:
-                    for tensor, one, box in copies[tile]:
-                        _copy(content, tile, tensor.itemsize, one, box)
+            some_layers = groups[at : at + _AT_ONCE]
+            contents = run_all(self._content, some_layers)
+            for layers, content in zip(some_layers, contents, strict=True):
+                for tile, copy in others[layers]:
+                    copy.fill(tile, content)
+
+    def _into(self, wanted: list[tuple[ObjectId, memoryview]]) -> None:
+        self._store.get_into(wanted)
+        self.objects_read += len(wanted)
+        self.bytes_read += sum(target.nbytes for _, target in wanted)
 
     def check(self, tensor: SavedTensor) -> None:
         """Whether what one rank saved of a tensor has as many tiles as its boxes.
@@ -219,18 +268,4 @@ def _tiles(tensor: SavedTensor, part: SavedPart, saved: Box) -> Iterator[_Tile]:
         raise ObjectDamaged(f"the tiles of {tensor.name} do not make up what was saved of it")
     starts = accumulate(counts, initial=0)
     for box, start, count in zip(boxes, starts, counts, strict=False):
-        yield _Tile(box, part.tiles[start : start + count], part.start)
-
-
-def _copy(content: bytes, tile: _Tile, itemsize: int, wanted: Wanted, box: Box) -> None:
-    end = tile.start + tile.box.size * itemsize
-    if end > len(content):
-        raise ObjectDamaged(f"a tile of {wanted.name} is shorter than its box")
-    flat: npt.NDArray[Any] = np.frombuffer(content, np.uint8)[tile.start : end]
-    source = flat.view(wanted.target.dtype) if flat.size else flat
-    source = _aligned(source, wanted.target.dtype).reshape(tile.box.lengths)
-    wanted.target[box.seen_from(wanted.box).slices] = source[box.seen_from(tile.box).slices]
-
-
-def _aligned(flat: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return flat if flat.flags.aligned or not flat.size else np.frombuffer(flat.tobytes(), dtype)
+        yield _Tile(box, part.tiles[start : start + count], part.start, len(counts) == 1)

@@ -76,6 +76,13 @@ class TieredStore(Store):
             raise ObjectDamaged(f"a stored value of {blob.size} bytes does not match its digest")
         return content
 
+    def get_into(self, wanted: Sequence[tuple[ObjectId, memoryview]]) -> None:
+        """See `Store.get_into`."""
+        try:
+            self._first_that_has(lambda store: store.get_into(wanted))
+        except (ObjectMissing, ObjectDamaged):
+            super().get_into(wanted)  # no tier has all of them, but each may be in one
+
     def has(self, oids: Iterable[ObjectId]) -> bool:
         """See `Store.has`."""
         missing = [oid for oid in oids if not self.first.has([oid])]
