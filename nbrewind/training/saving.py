@@ -247,7 +247,7 @@ class Saver:
             except CheckpointError as exc:
                 raise CheckpointError(f"{name}: {exc}") from exc
             mine = storable(local(tensor), name)
-            kind = dtype_name(tensor.dtype), tensor.element_size(), logical_shape(tensor)
+            kind = dtype_name(tensor.dtype), tensor.dtype.itemsize, logical_shape(tensor)
             flags = columns(tensor), not is_distributed(tensor)
             for piece in found:
                 live.held.append(Held(name, *kind, piece.whole, *flags))

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from nbrewind.errors import CheckpointError
+from nbrewind.training import fsdp1
+from nbrewind.training.fsdp1 import is_fsdp1
 from nbrewind.training.tensors import is_tensor, local, logical_shape
 
 _COMPILED = "_orig_mod."
@@ -84,6 +86,8 @@ def unwrapped(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _of_module(module: torch.nn.Module) -> dict[str, Any]:
+    if is_fsdp1(module):
+        return fsdp1.module_tree(module)
     return {
         name.replace(_COMPILED, ""): _opened(value)
         for name, value in unwrapped(module).state_dict(keep_vars=False).items()
@@ -96,10 +100,19 @@ class _Names:
     def __init__(self, state: Mapping[str, Any]) -> None:
         modules = {k: v for k, v in state.items() if isinstance(v, torch.nn.Module)}
         self._names: dict[int, str] = {}
+        self._flat = [module for module in modules.values() if is_fsdp1(module)]
         for key, module in modules.items():
             prefix = f"{key}." if len(modules) > 1 else ""
             for name, parameter in unwrapped(module).named_parameters():
                 self._names.setdefault(id(parameter), prefix + name.replace(_COMPILED, ""))
+
+    def flat_module(self, optimizer: torch.optim.Optimizer) -> torch.nn.Module | None:
+        """The module of FSDP1 whose parameters an optimizer has."""
+        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        for module in self._flat:
+            if any(id(p) in mine for p in module.parameters()):
+                return module
+        return None
 
     def of(self, optimizer: torch.optim.Optimizer) -> dict[int, str]:
         """A name for each parameter of an optimizer; those of no module are numbered."""
@@ -108,6 +121,8 @@ class _Names:
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer, names: _Names) -> dict[str, Any]:
+    if (flat := names.flat_module(optimizer)) is not None:
+        return fsdp1.optimizer_tree(flat, optimizer)
     name = names.of(optimizer)
     return {
         "state": {
@@ -151,7 +166,9 @@ def restore(state: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any
     plain: dict[str, Any] = {}
     for key, value in state.items():
         tree = saved[key]
-        if isinstance(value, torch.nn.Module):
+        if isinstance(value, torch.nn.Module) and is_fsdp1(value):
+            fsdp1.restore_module(value, tree)
+        elif isinstance(value, torch.nn.Module):
             _extra_into(value, tree)
         elif isinstance(value, torch.optim.Optimizer):
             _into_optimizer(value, tree, names, key)
@@ -171,6 +188,9 @@ def _extra_into(module: torch.nn.Module, tree: Mapping[str, Any]) -> None:
 def _into_optimizer(
     optimizer: torch.optim.Optimizer, tree: Mapping[str, Any], names: _Names, key: str
 ) -> None:
+    if (flat := names.flat_module(optimizer)) is not None:
+        fsdp1.restore_optimizer(flat, optimizer, tree)
+        return
     name = names.of(optimizer)
     groups = tree["groups"]
     owner = {member: n for n, group in groups.items() for member in group["params"]}
@@ -209,6 +229,8 @@ def templates(state: Mapping[str, Any], tree: Mapping[str, Any]) -> Iterator[tup
     for key, optimizer in state.items():
         if not isinstance(optimizer, torch.optim.Optimizer) or key not in tree:
             continue
+        if names.flat_module(optimizer) is not None:
+            continue  # torch has made it, and it is a copy
         name = names.of(optimizer)
         for group in optimizer.param_groups:
             on_device = bool(group.get("capturable")) or bool(group.get("fused"))

@@ -11,6 +11,7 @@ import torch
 
 from nbrewind.errors import CheckpointError, RuleError
 from nbrewind.training.boxes import Box, Piece
+from nbrewind.training.fsdp1 import flat_box, flat_shard
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,8 +47,11 @@ def dtype_named(name: str) -> torch.dtype:
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """This rank's part of a distributed tensor; others as they are."""
+    shard: Any = tensor
+    if is_flat_shard(tensor):
+        return flat_shard(shard)
     if is_distributed(tensor):
-        part = tensor.to_local()  # type: ignore[attr-defined]
+        part = shard.to_local()
         # A collective may still be under way.
         return part.wait() if hasattr(part, "wait") else part  # type: ignore[no-any-return]
     return tensor
@@ -55,7 +59,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 def logical_shape(tensor: torch.Tensor) -> tuple[int, ...]:
     """The shape of the whole that a tensor is, or is a part of."""
-    return tuple(tensor.shape)
+    return tuple(tensor.size())
 
 
 def pieces(tensor: torch.Tensor) -> Sequence[Piece]:
@@ -64,10 +68,13 @@ def pieces(tensor: torch.Tensor) -> Sequence[Piece]:
     Raises:
         CheckpointError: the ranks hold summands (`Partial`), not parts.
     """
-    if not is_distributed(tensor) or 0 in tensor.shape:
+    if not is_distributed(tensor) or 0 in tensor.size():
         whole = Box.whole(tensor.shape)
         return (Piece(whole, whole),)
     shard: Any = tensor
+    if is_flat_shard(tensor):
+        box = flat_box(shard)
+        return () if box is None else (Piece(Box.whole(box[1]), Box(*box)),)
     return _pieces(shard.device_mesh, tuple(shard.placements), tuple(shard.shape))
 
 
@@ -92,10 +99,8 @@ def _pieces(mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> t
 
 def columns(tensor: torch.Tensor) -> bool:
     """Whether ranks share it out along another dimension than the first."""
-    return is_distributed(tensor) and any(
-        placement.is_shard() and placement.dim > 0
-        for placement in tensor.placements  # type: ignore[attr-defined]
-    )
+    placements: Any = getattr(tensor, "placements", ()) if is_distributed(tensor) else ()
+    return any(placement.is_shard() and placement.dim > 0 for placement in placements)
 
 
 def storable(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -144,4 +149,9 @@ def is_distributed(tensor: torch.Tensor) -> bool:
         return False
     from torch.distributed.tensor import DTensor
 
-    return isinstance(tensor, DTensor)
+    return isinstance(tensor, DTensor) or is_flat_shard(tensor)
+
+
+def is_flat_shard(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one of `FullyShardedDataParallel`."""
+    return type(tensor).__name__ == "ShardedTensor" and hasattr(tensor, "local_shards")
