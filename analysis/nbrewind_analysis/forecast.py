@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nbrewind.model.blobs import ObjectId
@@ -15,6 +16,7 @@ from nbrewind_analysis.cells import Cell
 from nbrewind_analysis.choice import CellHint, Choice, choose
 from nbrewind_analysis.reach import reach
 from nbrewind_analysis.repeating import is_repeatable
+from nbrewind_analysis.runs import ends_at, may_be_run, run_name
 from nbrewind_analysis.validity import RESULT_NAMES, EnvironmentPolicy, Situation
 
 _UNKNOWN = "u"
@@ -38,6 +40,8 @@ class Step:
     choice: Choice
     needs: dict[str, ObjectId] = field(default_factory=dict)
     """Names it may read that are not stored → the record that makes them."""
+    run: str = ""
+    """The training run that a cell which runs may go on with."""
     results: frozenset[int] = frozenset()
     """Cells whose results it reads that are not stored."""
 
@@ -89,6 +93,7 @@ def foresee(
             environment=environment,
         )
         status: Forecast = "reusable"
+        run = run_name(cell, situation) if choice.entry is None and may_be_run(cell) else ""
         if choice.entry is None:
             status = "may-run" if _rests_on_unknown(choice, situation) else "would-run"
             _assume_run(situation, choice, cell, index)
@@ -101,7 +106,7 @@ def foresee(
                 shown.append(index)
             if planned.force or (forced and index in forced):
                 status = "would-run"
-        steps.append(Step(status, choice, needs, results))
+        steps.append(Step(status, choice, needs, run, results))
     return steps
 
 
@@ -184,8 +189,18 @@ def forecast(
     now: Situation,
     environment: EnvironmentPolicy,
     notebook: str,
+    saved_steps: Callable[[str, int | None], int | None] = lambda run, until: None,
 ) -> StatusReport:
-    """What `nbrewind replay` would do with a notebook."""
+    """What `nbrewind replay` would do with a notebook.
+
+    Args:
+        plan: its cells.
+        book: the records.
+        now: versions before the first cell.
+        environment: what to make of changed distributions.
+        notebook: its path, for the report.
+        saved_steps: tells how many steps of a training run are saved, of those up to an end.
+    """
     forced = must_run(plan, book, now, environment)
     steps = foresee(plan, book, now, environment, forced)
     cells = []
@@ -198,6 +213,7 @@ def forecast(
                 status=step.status,
                 reasons=[forced[index]] if index in forced else step.choice.reasons,
                 recorded_seconds=previous.record.seconds if previous else None,
+                resumable_step=saved_steps(step.run, ends_at(planned.cell)) if step.run else None,
             )
         )
     counts = [cell.status for cell in cells]

@@ -61,6 +61,10 @@ class DiskSurroundings:
         """Local modules whose code may run when code uses some modules, imported yet or not."""
         return {read.name for read in self.modules.reach(modules)}
 
+    def local_modules(self, used: Iterable[str], imported: Iterable[str]) -> list[str]:
+        """Names and versions of local modules whose code may run when code uses or imports some."""
+        return [f"{read.name}={read.version}" for read in self.modules.reach(used, imported)]
+
     def distribution(self, name: str) -> str:
         """Installed version of a distribution; empty if it is not installed."""
         return distribution_version(name)

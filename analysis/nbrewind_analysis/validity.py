@@ -53,6 +53,9 @@ class Surroundings(Protocol):
     def linked(self, modules: Iterable[str]) -> set[str]:
         """Local modules whose code may run when code uses some modules."""
 
+    def local_modules(self, used: Iterable[str], imported: Iterable[str]) -> list[str]:
+        """Names and versions of local modules whose code may run when code uses or imports some."""
+
     def distribution(self, name: str) -> str:
         """Version of an installed distribution; empty if it is not installed."""
 

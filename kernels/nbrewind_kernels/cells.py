@@ -45,7 +45,7 @@ class Cell:
 
     def note_error(self, name: str, value: str) -> None:
         """The cell raised, or was interrupted."""
-        interrupted = name in ("KeyboardInterrupt", "CancelledError")
+        interrupted = name in ("KeyboardInterrupt", "CancelledError", "Interrupted")
         self.status = "interrupted" if interrupted else "error"
         self.error = f"{name}: {value}"
 

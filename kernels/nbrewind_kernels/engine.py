@@ -58,6 +58,7 @@ from nbrewind_kernels.recording import (
 from nbrewind_kernels.remaking import Remaker
 from nbrewind_kernels.results import RecordedResults
 from nbrewind_kernels.trace import Trace
+from nbrewind_kernels.training_runs import TrainingRuns
 from nbrewind_kernels.virtual import VirtualState
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class Engine:
     ) -> None:
         self.shell = shell
         self.mode = mode
+        self.place = "" if store is None else store.location
         self.warnings: list[str] = []
         self.environment: EnvironmentPolicy = environment
         self.order = NameOrder()
@@ -102,6 +104,7 @@ class Engine:
         self._plan: list[PlannedCell] = []
         self._must_run: dict[int, Reason] = {}
         self._running: RunningCell | None = None
+        self.runs = TrainingRuns(self)
         self._lost = False
         """Something of ours failed: versions and values may disagree, so nothing is reused."""
         self.hidden = shell.hidden_names()
@@ -137,6 +140,7 @@ class Engine:
     def finish(self, outcome: CellOutcome) -> CellReport:
         """Capture what the cell did and commit its record."""
         running, self._running = self._running, None
+        self.runs.end()
         if running is None:
             action: Action = "executed" if outcome.status == "ok" else "failed"
             return CellReport(index=self._ordinal - 1, id="", action=action)
@@ -358,7 +362,9 @@ class Engine:
             named=self._named(cell, reached),
         )
         self.live.places.begin(reached.names)
-        return RunningCell(cell, hint, reached, magics, report, registries, started)
+        running = RunningCell(cell, hint, reached, magics, report, registries, started)
+        self.runs.begin(running)
+        return running
 
     def _named(self, cell: Cell, reached: Reach) -> Named:
         """The paths that a cell, and what it can reach, names."""
@@ -383,6 +389,7 @@ class Engine:
         report.reads = shown(name for name in record.reads.versions if name in self.now.table)
         report.writes = shown(record.writes.written)
         self._follow(changes, record)
+        self.runs.follow(running, outcome)
         report.seconds = time.perf_counter() - running.started
         self.trace.note_cell(report.action, record.source, running.started, report.seconds)
         return report

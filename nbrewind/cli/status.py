@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +12,8 @@ from nbrewind.cli.options import Environment, EnvPolicy, Json, Notebook, Store
 from nbrewind.cli.output import check_json, cut, seconds, table, write_json
 
 if TYPE_CHECKING:
-    from nbrewind.model.reports import StatusReport
+    from nbrewind.model.reports import CellStatus, StatusReport
+    from nbrewind.store.abc import Store as StoreABC
     from nbrewind_analysis.cells import Cell
     from nbrewind_analysis.notebook_cell import NotebookCell
 
@@ -66,7 +68,7 @@ def status(
             cell.status,
             seconds(cell.recorded_seconds),
             cut(lines.get(cell.index, ""), 40),
-            "; ".join(map(str, cell.reasons)),
+            _why(cell),
         )
         for cell in report.cells
     ]
@@ -75,6 +77,19 @@ def status(
     typer.echo(
         f"reusable {report.reusable}, would run {report.would_run}, may run {report.may_run}"
     )
+
+
+def _why(cell: CellStatus) -> str:
+    why = [str(reason) for reason in cell.reasons]
+    if cell.resumable_step is not None:
+        why.append(f"resumable at step {cell.resumable_step}")
+    return "; ".join(why)
+
+
+def _saved(store: StoreABC, run: str, until: int | None) -> int | None:
+    from nbrewind.training.finding import saved_steps
+
+    return saved_steps(store, run, until)
 
 
 def _forecast(notebook: Path, store: str | None, env: EnvPolicy) -> StatusReport:
@@ -115,7 +130,8 @@ def _forecast(notebook: Path, store: str | None, env: EnvPolicy) -> StatusReport
             ]
             situation = Situation(DiskSurroundings(path.parent, opened))
             policy: Literal["rerun", "accept"] = "accept" if env is EnvPolicy.ACCEPT else "rerun"
-            report = forecast(plan, RecordBook(opened), situation, policy, str(path))
+            book = RecordBook(opened)
+            report = forecast(plan, book, situation, policy, str(path), partial(_saved, opened))
         finally:
             opened.close()
         for cell, found in zip(cells, report.cells, strict=True):

@@ -57,6 +57,8 @@ class CellStatus(msgspec.Struct, kw_only=True):
     status: Forecast
     reasons: list[Reason] = []
     recorded_seconds: float | None = None
+    resumable_step: int | None = None
+    """Steps of training that it will not make again, because they are saved."""
 
 
 class StatusReport(msgspec.Struct, kw_only=True):

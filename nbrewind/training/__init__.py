@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from nbrewind.training.checkpointer import load as load
     from nbrewind.training.checkpointer import save as save
     from nbrewind.training.launching.launch import launch as launch
+    from nbrewind.training.sessions import session as session
 
 _PLACES = {
     "Checkpointer": "nbrewind.training.checkpointer",
     "load": "nbrewind.training.checkpointer",
     "save": "nbrewind.training.checkpointer",
     "launch": "nbrewind.training.launching.launch",
+    "session": "nbrewind.training.sessions",
 }
 __all__ = sorted(_PLACES)
 

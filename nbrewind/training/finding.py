@@ -44,3 +44,19 @@ def find(store: Store, run: str, step: int | None = None) -> tuple[StoredRef, Ch
             f"run {run} has no checkpoint of step {step}; it has those of {known}"
         )
     raise CheckpointError(f"{store.location} has no checkpoint of a run {run}")
+
+
+def saved_steps(store: Store, run: str, until: int | None = None) -> int | None:
+    """How far a run that is not at its end was saved; None if there is nothing of it.
+
+    Args:
+        store: where.
+        run: the run's name.
+        until: where its loop ends now; a run that was finished before that is not at its end.
+    """
+    for _, checkpoint in checkpoints(store, run):
+        if until is not None and checkpoint.step > until:
+            continue
+        done = checkpoint.final and (until is None or checkpoint.step >= until)
+        return None if done else checkpoint.step
+    return None

@@ -13,6 +13,7 @@ import msgspec
 
 import nbrewind
 from nbrewind.errors import LaunchError
+from nbrewind.training.context import current
 from nbrewind.training.launching.shipping import pack, separable, unpack
 from nbrewind.training.launching.supervising import Supervisor
 from nbrewind.training.launching.work import Assigned, Body, Call, Work
@@ -83,7 +84,7 @@ def _run(job: Call | Body, nproc: int, timeout: float | None, grace: float) -> l
     if nproc < 1:
         raise ValueError(f"nproc is {nproc}: there is at least one rank")
     environ, changed = _environment(nproc)
-    work = Work(_packed(job), list(sys.path), changed, _sources())
+    work = Work(_packed(job), list(sys.path), changed, current(), _sources())
     supervisor = Supervisor(
         nproc, msgspec.msgpack.encode(work), grace=grace, timeout=timeout, environ=environ
     )

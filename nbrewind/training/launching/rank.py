@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from nbrewind.training.context import provide
 from nbrewind.training.launching import frames
 from nbrewind.training.launching.agent import AGENT
 from nbrewind.training.launching.frames import Failure, Hello, Kind, Position
@@ -68,6 +69,7 @@ def run() -> None:
         work = msgspec.msgpack.decode(message[1], type=Work)
         linecache.cache.update({name: _lines(name, text) for name, text in work.sources.items()})
         _as_in_notebook(work)
+        provide(lambda: work.context)
         job = unpack(work.job, main.__dict__)
         known = classes_known()
         result = run_work(job, main.__dict__, known)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from nbrewind.training.context import Context
 from nbrewind.training.launching.shipping import pack, separable
 
 
@@ -21,6 +22,8 @@ class Work(msgspec.Struct, frozen=True):
     """`sys.path` of the notebook."""
     environ: dict[str, str | None]
     """Environment variables that are other ones for the start of the process only."""
+    context: Context | None
+    """What the cell tells training sessions."""
     sources: dict[str, str]
     """Texts of cells by the file names that tracebacks show."""
 
