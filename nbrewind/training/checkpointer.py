@@ -12,13 +12,18 @@ from nbrewind.errors import CheckpointError, NBRewindError
 from nbrewind.model.checkpoints import Checkpoint
 from nbrewind.model.refs import StoredRef
 from nbrewind.store import open_store
+from nbrewind.training import trees
 from nbrewind.training.finding import checkpoints, find
+from nbrewind.training.layouts import Layouts, Owner
 from nbrewind.training.loading import Loaded, load_into
 from nbrewind.training.places import default_place
 from nbrewind.training.ranks import these_ranks
 from nbrewind.training.reading import read_checkpoint
+from nbrewind.training.rules.ruleset import Rules
 from nbrewind.training.saving import Pending, Saved, Saver
 from nbrewind.training.states import collect
+from nbrewind.training.states import owners as owners_of
+from nbrewind.training.tensors import is_tensor
 
 
 class Checkpointer:
@@ -29,6 +34,9 @@ class Checkpointer:
         place: The store; see `default_place`.
         group: The ranks that save together, a group of torch's; all by default, or this process
             alone where torch's groups are not in use.
+        rules: What parts of logical tensors the plain tensors of modules are; see
+            `docs/reference/mapping-rules.md`. Tensors with placements need none.
+        mesh: Sizes of the axes that rules name, the last one varying fastest from rank to rank.
         pickles: Save and load values that are not plain as pickles.
         deltas: Store differences from the save before where they are shorter, as they are of
             half-precision weights. Needs memory for two copies of what this rank saves.
@@ -41,6 +49,8 @@ class Checkpointer:
         place: str | os.PathLike[str] | None = None,
         *,
         group: Any = None,
+        rules: Rules | str | None = None,
+        mesh: Mapping[str, int] | None = None,
         pickles: bool = False,
         deltas: bool = False,
         timeout: float = 600.0,
@@ -50,6 +60,7 @@ class Checkpointer:
         self.ranks = these_ranks(group, timeout)
         self._group = group
         self._timeout = timeout
+        self._layouts = Layouts(self.ranks, rules, mesh)
         self._pickles = pickles
         self._deltas = deltas
         self._saver: Saver | None = None
@@ -73,7 +84,9 @@ class Checkpointer:
         Raises:
             CheckpointError: nothing was saved, on no rank.
         """
-        return self._saving().save(collect(state), step=step, final=final, notes=notes)
+        saver = self._saving()
+        tree, owners = self._taken(state)
+        return saver.save(tree, owners, step=step, final=final, notes=notes)
 
     def save_later(
         self,
@@ -88,7 +101,16 @@ class Checkpointer:
         Raises:
             CheckpointError: this one, or the one before it, was not saved.
         """
-        return self._saving().save_later(collect(state), step=step, final=final, notes=notes)
+        saver = self._saving()
+        tree, owners = self._taken(state)
+        return saver.save_later(tree, owners, step=step, final=final, notes=notes)
+
+    def _taken(self, state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Owner]]:
+        tree = collect(state, self._layouts.name)
+        if self._layouts.rules is None:
+            return tree, {}
+        names, _, _ = trees.encode(tree, is_tensor, pickles=True)
+        return tree, owners_of(state, names, self._layouts.name)
 
     def wait(self) -> Saved | None:
         """Wait for a save that is under way; raises `CheckpointError` if it was not saved."""
@@ -98,7 +120,12 @@ class Checkpointer:
         if self._saver is None:
             ranks = partial(these_ranks, self._group, self._timeout)
             self._saver = Saver(
-                self.store, self.run, ranks, pickles=self._pickles, deltas=self._deltas
+                self.store,
+                self.run,
+                ranks,
+                layouts=self._layouts,
+                pickles=self._pickles,
+                deltas=self._deltas,
             )
         return self._saver
 
@@ -129,6 +156,7 @@ class Checkpointer:
             self.store,
             checkpoint,
             state,
+            layouts=self._layouts,
             rank=self.ranks.rank,
             world=self.ranks.world,
             cast=cast,

@@ -48,7 +48,7 @@ from nbrewind.model.checkpoints import CHECKPOINT_PREFIX, FRAGMENT_PREFIX, Check
 from nbrewind.model.refs import RefBody
 from nbrewind.store import open_store
 from nbrewind.training import trees
-from nbrewind.training.boxes import Box, Piece
+from nbrewind.training.boxes import Box
 from nbrewind.training.finding import find
 from nbrewind.training.fragments import write_parts
 from nbrewind.training.grid import row_grid
@@ -316,8 +316,7 @@ class NBRewindReader(StorageReader):
         reader.read(wanted)
         for item, target, memory, dtype in targets:
             if memory is not None:
-                whole = Box.whole(tuple(target.shape))
-                fill(target, Piece(whole, whole), memory, dtype_named(dtype))
+                fill(target, memory, dtype_named(dtype))
             planner.commit_tensor(item, target)
 
     @classmethod

@@ -7,8 +7,9 @@ layout of their parameter. Nothing is changed before it is known that everything
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -17,8 +18,10 @@ from nbrewind.errors import CheckpointError, TrustError
 from nbrewind.model.checkpoints import Checkpoint, Fragment, SavedTensor
 from nbrewind.store.abc import Store
 from nbrewind.training import states, trees
-from nbrewind.training.boxes import Piece
+from nbrewind.training.layouts import Layouts, by_placement
+from nbrewind.training.ranks import OneRank
 from nbrewind.training.reading import CheckpointReader, Wanted
+from nbrewind.training.rules.mappings import Mapping as RankMapping
 from nbrewind.training.tensors import (
     array,
     dtype_name,
@@ -27,9 +30,10 @@ from nbrewind.training.tensors import (
     fill,
     is_tensor,
     local,
-    logical_shape,
-    pieces,
 )
+
+_SMALL = 1024 * 1024
+"""Bytes up to which a tensor that is each rank's own may go to other ranks."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,12 @@ class Loaded:
     """Tensors of the checkpoint that the state has no place for."""
 
 
-@dataclass
-class _Fill:
-    """Tensors that are going to be filled, and from what."""
-
-    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-
 def load_into(
     store: Store,
     checkpoint: Checkpoint,
     state: Mapping[str, Any],
     *,
+    layouts: Layouts | None = None,
     rank: int = 0,
     world: int = 1,
     cast: bool = False,
@@ -72,6 +69,7 @@ def load_into(
         store: Where the checkpoint is.
         checkpoint: Which one.
         state: As for `states.collect`, with objects as they are after construction.
+        layouts: How tensors lie on the ranks; as their placements say by default.
         rank: This rank.
         world: Number of ranks now.
         cast: Convert tensors whose type differs from the saved one.
@@ -80,15 +78,17 @@ def load_into(
 
     Raises:
         CheckpointError: something does not fit; the state is as it was.
+        RuleError: a rule does not fit; the state is as it was.
+        ObjectMissing, ObjectDamaged: a tile cannot be read; some tensors may be filled.
         TrustError: pickles of an origin that is not trusted.
     """
-    own_rank = rank % checkpoint.world
-    reader = CheckpointReader(store, checkpoint, own_rank)
     if pickles and not trusted:
         raise TrustError(
             f"checkpoint {checkpoint.save[:8]} was signed with a key that is not trusted here: its "
             "pickled values were not loaded; see `nbrewind trust`"
         )
+    own_rank = rank % checkpoint.world
+    reader = CheckpointReader(store, checkpoint, own_rank)
     tree = _tree(store, reader.fragments, own_rank, pickles)
     missing = [key for key in state if key not in tree]
     if missing:
@@ -96,27 +96,21 @@ def load_into(
             f"checkpoint {checkpoint.save[:8]} of run {checkpoint.run} has no "
             f"{', '.join(missing)}; it has {', '.join(map(str, tree))}"
         )
-    likes = dict(states.templates(state, tree))
-    wanted = _Fill()
-    live, _, _ = trees.encode(states.collect(state), is_tensor, pickles=True)
-    _check_present(live, reader, state, wanted)
-    filled = trees.with_leaves(
-        {key: tree[key] for key in state},
-        lambda leaf: _target(leaf, live, likes, reader, wanted, cast),
-        _Saved,
-    )
-    if wanted.problems:
-        raise CheckpointError(_listed(wanted.problems, checkpoint))
-    _fill(reader, wanted.tensors)
-    values = states.restore(state, filled)
+    layouts = layouts or Layouts(OneRank())
+    filling = _Filling(reader, state, layouts, cast=cast)
+    filled = {key: filling.entry(key, value, tree[key]) for key, value in state.items()}
+    filling.check()
+    if checkpoint.world != world:
+        filling.check_no_rank_is_meant()
+    filling.fill()
     return Loaded(
         run=checkpoint.run,
         step=checkpoint.step,
         save=checkpoint.save,
         final=checkpoint.final,
         notes=checkpoint.notes,
-        values=values,
-        unused=tuple(sorted(set(reader.tensors) - set(wanted.tensors))),
+        values=states.restore(state, filled, layouts.name),
+        unused=filling.unused(),
     )
 
 
@@ -144,91 +138,147 @@ def _tree(store: Store, fragments: Sequence[Fragment], own: int, pickles: bool) 
     return tree
 
 
-def _check_present(
-    live: Mapping[str, torch.Tensor],
-    reader: CheckpointReader,
-    state: Mapping[str, Any],
-    wanted: _Fill,
-) -> None:
-    """Tensors of modules must all be in the checkpoint; optimizers may not have begun."""
-    modules = tuple(f"{key}." for key, value in state.items() if isinstance(value, torch.nn.Module))
-    known = reader.tensors
-    for name in live:
-        if name not in known and name.startswith(modules):
-            close = difflib.get_close_matches(name, known, 1)
+class _Filling:
+    """Finds, for every tensor that is wanted, what it is filled from."""
+
+    def __init__(
+        self,
+        reader: CheckpointReader,
+        state: Mapping[str, Any],
+        layouts: Layouts,
+        *,
+        cast: bool,
+    ) -> None:
+        self._reader = reader
+        self._cast = cast
+        self._known = reader.tensors
+        shapes = {name: tensor.shape for name, tensor in self._known.items()}
+        tree = states.collect(state, layouts.name)
+        self._live, _, _ = trees.encode(tree, is_tensor, pickles=True)
+        self._templates = states.templates(state, layouts.name)
+        owners = states.owners(state, self._live, layouts.name)
+        self._mappings = layouts.loaded(self._live, owners, shapes)
+        self._layouts = layouts
+        self._wanted: dict[str, tuple[torch.Tensor, RankMapping]] = {}
+        self._problems: list[str] = []
+
+    def entry(self, key: str, value: Any, tree: Any) -> Any:
+        """One entry of the tree, with tensors in the places of tensors; they are filled later."""
+        if isinstance(value, torch.nn.Module):
+            # What the module has counts: it may have less than all ranks together, or other names.
+            for name in self._live:
+                if name.startswith(f"{key}."):
+                    self._want(name, self._live[name], self._mappings[name])
+            tree = {
+                name: leaf
+                for name, leaf in tree.items()
+                if not isinstance(leaf, _Saved) or f"{key}.{name}" in self._live
+            }
+        return trees.with_leaves(tree, self._target, _Saved)
+
+    def _target(self, leaf: _Saved) -> torch.Tensor:
+        name = leaf.name
+        if name in self._wanted:
+            return self._wanted[name][0]
+        saved = self._known.get(name)
+        if saved is None:
+            raise CheckpointError(
+                f"the checkpoint names {name} and has nothing of it: it is damaged"
+            )
+        tensor, mapping = self._live.get(name), self._mappings.get(name)
+        prefix = next((p for p in self._prefixes(name) if p in self._templates), None)
+        if prefix is not None:
+            # What an optimizer keeps is made anew: a failed load must leave it as it was.
+            tensor, mapping = self._made(self._templates[prefix], saved)
+        elif tensor is None or mapping is None:
+            tensor = torch.empty(saved.shape, dtype=dtype_named(saved.dtype))
+            mapping = by_placement(tensor, name)
+        self._want(name, tensor, mapping)
+        return tensor
+
+    @staticmethod
+    def _prefixes(name: str) -> Iterator[str]:
+        """What the name begins with, up to some dot; longest first."""
+        while name:
+            name = name.rpartition(".")[0]
+            yield f"{name}."
+
+    def _made(
+        self, template: states.Template, saved: SavedTensor
+    ) -> tuple[torch.Tensor, RankMapping]:
+        of_parameter = self._mappings.get(template.name)
+        dtype = dtype_named(saved.dtype)
+        tensor = states.made_like(template, of_parameter, saved.shape, dtype)
+        if of_parameter is not None and of_parameter.shape == saved.shape:
+            return tensor, replace(of_parameter, name=saved.name, alias=False)
+        return tensor, by_placement(tensor, saved.name)
+
+    def _want(self, name: str, tensor: torch.Tensor, mapping: RankMapping) -> None:
+        saved = self._known.get(mapping.name)
+        if saved is None:
+            close = difflib.get_close_matches(mapping.name, self._known, 1)
             hint = f" (it has {close[0]})" if close else ""
-            wanted.problems.append(f"{name} is not in it{hint}")
+            self._problems.append(f"{mapping.name} is not in it{hint}")
+            return
+        if mapping.shape != saved.shape:
+            self._problems.append(
+                f"{name} is {saved.shape} in the checkpoint and {mapping.shape} here"
+            )
+        elif dtype_name(tensor.dtype) != saved.dtype and not self._cast:
+            self._problems.append(
+                f"{name} is {saved.dtype} in the checkpoint and {dtype_name(tensor.dtype)} here: "
+                "ask for a cast if that is meant"
+            )
+        self._wanted[name] = tensor, mapping
 
+    def check(self) -> None:
+        """Raise what does not fit. Raises `CheckpointError`."""
+        if self._problems:
+            raise CheckpointError(_listed(self._problems, self._reader.checkpoint))
 
-def _target(
-    leaf: _Saved,
-    live: Mapping[str, torch.Tensor],
-    likes: Mapping[str, Any],
-    reader: CheckpointReader,
-    wanted: _Fill,
-    cast: bool,
-) -> torch.Tensor:
-    name = leaf.name
-    found = wanted.tensors.get(name)
-    if found is not None:
-        return found
-    saved = reader.tensors.get(name)
-    if saved is None:
-        raise CheckpointError(f"the checkpoint names {name} and has nothing of it: it is damaged")
-    tensor = live.get(name)
-    if tensor is not None and _is_replaced(name, likes):
-        tensor = _like_live(tensor, saved)
-    if tensor is None:
-        tensor = _made(name, saved, likes)
-    if logical_shape(tensor) != saved.shape:
-        wanted.problems.append(
-            f"{name} is {saved.shape} in the checkpoint and {logical_shape(tensor)} here"
-        )
-    elif dtype_name(tensor.dtype) != saved.dtype and not cast:
-        wanted.problems.append(
-            f"{name} is {saved.dtype} in the checkpoint and {dtype_name(tensor.dtype)} here: ask "
-            "for a cast if that is meant"
-        )
-    wanted.tensors[name] = tensor
-    return tensor
+    def check_no_rank_is_meant(self) -> None:
+        """Refuse tensors that each rank has for itself, which no other rank can take over.
 
+        Small ones are let through, as statistics of normalisation are: ranks that are more or fewer
+        take the value of the rank whose number is theirs, modulo the number of ranks then.
+        """
+        for name, (_, mapping) in self._wanted.items():
+            saved = self._known[mapping.name]
+            if saved.own and prod(saved.shape) * saved.itemsize > _SMALL:
+                self._problems.append(
+                    f"{name} was different on each of {self._reader.checkpoint.world} ranks, which "
+                    "are not the ranks of now: a rule has to say what parts of it they had"
+                )
+        self.check()
 
-def _is_replaced(name: str, likes: Mapping[str, Any]) -> bool:
-    return any(name.startswith(prefix) for prefix in likes)
+    def fill(self) -> None:
+        """Read everything that is wanted at once, into the tensors where that is possible."""
+        wanted: list[Wanted] = []
+        later: list[tuple[torch.Tensor, str, Any]] = []
+        for tensor, mapping in self._wanted.values():
+            mine = local(tensor).detach()
+            saved = self._known[mapping.name]
+            for window in mapping.windows:
+                seen = window.view.of(mine)
+                for piece in window.pieces:
+                    target = seen[piece.local.index]
+                    if target.device.type == "cpu" and dtype_name(target.dtype) == saved.dtype:
+                        memory = array(target)
+                    else:
+                        memory = empty_array(piece.whole.lengths, saved.itemsize)
+                        later.append((target, saved.dtype, memory))
+                    wanted.append(Wanted(mapping.name, piece.whole, memory))
+        self._reader.read(wanted)
+        for target, dtype, memory in later:
+            fill(target, memory, dtype_named(dtype))
+        with torch.no_grad():
+            for tensor, mapping in self._wanted.values():
+                mapping.fill(local(tensor).detach())
 
-
-def _like_live(tensor: torch.Tensor, saved: SavedTensor) -> torch.Tensor | None:
-    """Optimizer state that exists is made anew: a failed load must leave it as it was."""
-    if logical_shape(tensor) != saved.shape or dtype_name(tensor.dtype) != saved.dtype:
-        return None
-    return torch.empty_like(tensor).detach()
-
-
-def _made(name: str, saved: SavedTensor, likes: Mapping[str, Any]) -> torch.Tensor:
-    dtype = dtype_named(saved.dtype)
-    for prefix, (parameter, on_device) in likes.items():
-        if name.startswith(prefix):
-            return states.made_like(parameter, saved.shape, dtype, on_device=on_device)
-    return torch.empty(saved.shape, dtype=dtype)
-
-
-def _fill(reader: CheckpointReader, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Read everything that is wanted at once, into the tensors where that is possible."""
-    wanted: list[Wanted] = []
-    later: list[tuple[torch.Tensor, Piece, str, Any]] = []
-    for name, tensor in tensors.items():
-        mine = local(tensor)
-        saved = reader.tensors[name]
-        for piece in pieces(tensor):
-            if mine.device.type == "cpu" and dtype_name(mine.dtype) == saved.dtype:
-                target = array(mine)[piece.local.index]
-            else:
-                target = empty_array(piece.whole.lengths, saved.itemsize)
-                later.append((mine, piece, saved.dtype, target))
-            wanted.append(Wanted(name, piece.whole, target))
-    reader.read(wanted)
-    for mine, piece, dtype, target in later:
-        fill(mine, piece, target, dtype_named(dtype))
+    def unused(self) -> tuple[str, ...]:
+        """Tensors of the checkpoint that nothing wanted."""
+        used = {mapping.name for _, mapping in self._wanted.values()}
+        return tuple(sorted({*self._known} - used))
 
 
 def _listed(problems: Sequence[str], checkpoint: Checkpoint) -> str:

@@ -24,6 +24,9 @@ class Held(NamedTuple):
     whole: bool
     """The tensor is no part of a distributed one: other ranks' of that name may differ."""
 
+    own: bool = False
+    """Each rank has a value of its own, and saves it."""
+
     @property
     def nbytes(self) -> int:
         """Bytes of its elements."""
@@ -50,7 +53,7 @@ def plan(held: Sequence[Sequence[Held]], known: Mapping[str, tuple[int, ...]]) -
     Raises:
         CheckpointError: ranks mean different things by a name.
     """
-    holders: dict[tuple[str, Box], list[tuple[int, int]]] = defaultdict(list)
+    holders: dict[tuple[str, Box, int], list[tuple[int, int]]] = defaultdict(list)
     first: dict[str, tuple[int, Held]] = {}
     columns: set[str] = set()
     for rank, boxes in enumerate(held):
@@ -61,7 +64,7 @@ def plan(held: Sequence[Sequence[Held]], known: Mapping[str, tuple[int, ...]]) -
                     f"{one.name} is {one.dtype} {one.shape} on rank {rank} and {same.dtype} "
                     f"{same.shape} on rank {other}: give different tensors different names"
                 )
-            holders[one.name, one.box].append((rank, position))
+            holders[one.name, one.box, rank if one.own else -1].append((rank, position))
             if one.columns:
                 columns.add(one.name)
     load = [0] * len(held)
@@ -69,7 +72,7 @@ def plan(held: Sequence[Sequence[Held]], known: Mapping[str, tuple[int, ...]]) -
     compared: list[list[tuple[int, int]]] = [[] for _ in held]
     # Largest first, so that the loads come out even; the names make the order complete.
     order = sorted(
-        holders.items(), key=lambda item: (-_size(held, item[1]), item[0][0], item[0][1].offsets)
+        holders.items(), key=lambda item: (-_size(held, item[1]), item[0][0], item[0][1:])
     )
     for _, ranks in order:
         owner, position = min(ranks, key=lambda place: (load[place[0]], place[0]))

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -28,26 +28,17 @@ from nbrewind.model.checkpoints import (
 )
 from nbrewind.model.refs import RefBody
 from nbrewind.store.abc import Store
-from nbrewind.training import trees
 from nbrewind.training.deltas import Chains
 from nbrewind.training.finding import find
 from nbrewind.training.fragments import write_parts
+from nbrewind.training.holding import Holding, Live, State
+from nbrewind.training.layouts import Layouts, Owner
 from nbrewind.training.parts import Part
-from nbrewind.training.planning import Held, Plan, plan
+from nbrewind.training.planning import Plan, plan
 from nbrewind.training.ranks import Ranks
 from nbrewind.training.reading import read_fragment
 from nbrewind.training.staging import Stage
-from nbrewind.training.tensors import (
-    array,
-    columns,
-    dtype_name,
-    is_distributed,
-    is_tensor,
-    local,
-    logical_shape,
-    pieces,
-    storable,
-)
+from nbrewind.training.tensors import array
 
 _COMPARED_ALWAYS = 1024 * 1024
 """Replicas of fewer bytes are compared at every save, larger ones at the first."""
@@ -69,22 +60,11 @@ class Saved:
     """Tensors that ranks have under one name with different values: each rank's own is kept."""
 
 
-@dataclass
-class _Live:
-    """What this rank holds of a state, by position."""
-
-    held: list[Held] = field(default_factory=list)
-    tensors: list[torch.Tensor] = field(default_factory=list)
-    """The boxes of `held`, in place or as copies; empty ones where no copy is needed."""
-    values: bytes = b""
-    pickled: bool = False
-
-
 @dataclass(frozen=True)
 class _Job:
     """A save of which nothing depends on the live state any more."""
 
-    live: _Live
+    live: Live
     agreed: Plan
     first: bool
     step: int
@@ -116,6 +96,7 @@ class Saver:
         run: The run's name.
         ranks: Makes the ranks that save together; called twice, because those that write talk
             while others train.
+        layouts: How tensors lie on the ranks; as their placements say by default.
         pickles: Pickle values that are not plain; loading them needs trust.
         deltas: Store differences from the save before, where they are shorter. Needs memory for
             two copies of what this rank saves.
@@ -127,6 +108,7 @@ class Saver:
         run: str,
         ranks: Callable[[], Ranks],
         *,
+        layouts: Layouts | None = None,
         pickles: bool = False,
         deltas: bool = False,
     ) -> None:
@@ -140,7 +122,9 @@ class Saver:
         self._lineage = uuid.uuid4().hex
         self._nonce = self._ranks.gather(uuid.uuid4().hex)[0]
         self._number = 0
-        self._signature = b""
+        self.layouts = layouts or Layouts(self._ranks)
+        self._layout: list[tuple[Any, ...]] | None = None
+        self._holding: Holding | None = None
         self._plan: Plan | None = None
         self._chains = Chains() if deltas else None
         # The values that differences are from must stay as they are: two stages take turns.
@@ -151,6 +135,7 @@ class Saver:
     def save(
         self,
         tree: Mapping[str, Any],
+        owners: Mapping[str, Owner] | None = None,
         *,
         step: int,
         final: bool = False,
@@ -160,6 +145,7 @@ class Saver:
 
         Args:
             tree: Tensors and plain values; must not change during the call.
+            owners: Of tensors that rules are for, see `states.owners`.
             step: Steps that were made.
             final: The run has come to its end.
             notes: Plain values that say something about it; those of rank 0 count.
@@ -169,11 +155,12 @@ class Saver:
                 message says on which rank it failed and why.
         """
         self.wait()
-        return self._write(self._begin(tree, step, final, notes, copy=False))
+        return self._write(self._begin(tree, owners, step, final, notes, copy=False))
 
     def save_later(
         self,
         tree: Mapping[str, Any],
+        owners: Mapping[str, Owner] | None = None,
         *,
         step: int,
         final: bool = False,
@@ -188,7 +175,7 @@ class Saver:
                 the next call.
         """
         self.wait()
-        job = self._begin(tree, step, final, notes, copy=True)
+        job = self._begin(tree, owners, step, final, notes, copy=True)
         self._pending = Pending(self._thread.submit(self._write, job))
         return self._pending
 
@@ -207,6 +194,7 @@ class Saver:
     def _begin(
         self,
         tree: Mapping[str, Any],
+        owners: Mapping[str, Owner] | None,
         step: int,
         final: bool,
         notes: Mapping[str, Any] | None,
@@ -214,13 +202,17 @@ class Saver:
         copy: bool,
     ) -> _Job:
         begun = time.perf_counter()
+        state: State | None = None
         problem = ""
         try:
-            live = self._look(tree)
-        except CheckpointError as exc:
-            live, problem = _Live(), str(exc)  # the other ranks have to hear of it first
+            state = State(tree, owners or {}, pickles=self._pickles)
+        except NBRewindError as exc:
+            problem = str(exc)  # the other ranks have to hear of it first
         looked = time.perf_counter()
-        agreed, first = self._agree(live.held, problem, step)
+        agreed, first = self._agree(state, problem, step)
+        assert state is not None
+        assert self._holding is not None
+        live = self._holding.look(state)
         planned = time.perf_counter()
         if copy or self._chains is not None:
             needed = {*agreed.saves, *_compared(live, agreed, first)}
@@ -238,40 +230,34 @@ class Saver:
         }
         return _Job(live, agreed, first, step, final, dict(notes or {}), timing)
 
-    def _look(self, tree: Mapping[str, Any]) -> _Live:
-        live = _Live()
-        tensors, live.values, live.pickled = trees.encode(tree, is_tensor, pickles=self._pickles)
-        for name, tensor in tensors.items():
-            try:
-                found = pieces(tensor)
-            except CheckpointError as exc:
-                raise CheckpointError(f"{name}: {exc}") from exc
-            mine = storable(local(tensor), name)
-            kind = dtype_name(tensor.dtype), tensor.dtype.itemsize, logical_shape(tensor)
-            flags = columns(tensor), not is_distributed(tensor)
-            for piece in found:
-                live.held.append(Held(name, *kind, piece.whole, *flags))
-                live.tensors.append(
-                    mine if piece.local.lengths == tuple(mine.shape) else mine[piece.local.index]
-                )
-        return live
-
-    def _agree(self, held: Sequence[Held], problem: str, step: int) -> tuple[Plan, bool]:
+    def _agree(self, state: State | None, problem: str, step: int) -> tuple[Plan, bool]:
         """The plan of this rank; whether it is a new one. Raises if a rank has a problem."""
-        signature = blake3(msgspec.msgpack.encode(held)).digest()
-        known = signature == self._signature and self._plan is not None
+        layout = state.layout if state is not None else None
+        known = layout is not None and layout == self._layout and self._plan is not None
         # All ranks have to make a new plan if one of them has to.
-        answers = self._ranks.gather_bytes(bytes([known and not problem]))
+        answers = self._ranks.gather_bytes(bytes([known]))
         if answers == [b"\x01"] * self._ranks.world:
             assert self._plan is not None
             return self._plan, False
+        self._check_all(step, problem)
+        assert state is not None
+        self._plan = None
+        try:
+            self._holding = Holding(state, self.layouts)
+        except NBRewindError as exc:
+            problem = str(exc)
+        self._check_all(step, problem)
+        assert self._holding is not None
+        everyone = self._ranks.gather((self._holding.held, self._known_grids()))
+        self._plan = plan([boxes for boxes, _ in everyone], everyone[0][1])[self._ranks.rank]
+        self._layout = layout
+        return self._plan, True
+
+    def _check_all(self, step: int, problem: str) -> None:
+        """Raise on all ranks what went wrong on some."""
         problems = dict(enumerate(self._ranks.gather(problem)))
         if any(problems.values()):
             raise CheckpointError(_failure(step, {r: p for r, p in problems.items() if p}))
-        everyone = self._ranks.gather((list(held), self._known_grids()))
-        self._plan = plan([boxes for boxes, _ in everyone], everyone[0][1])[self._ranks.rank]
-        self._signature = signature
-        return self._plan, True
 
     def _known_grids(self) -> dict[str, tuple[int, ...]]:
         if self._ranks.rank:
@@ -369,6 +355,8 @@ class Saver:
                 world=self._writers.world,
                 fragments=tuple(fragments),
                 created=time.time(),
+                mesh=dict(self.layouts.mesh.degrees),
+                rules=str(self.layouts.rules or ""),
                 final=job.final,
                 notes=job.notes,
             )
@@ -394,7 +382,7 @@ class Saver:
         )
 
 
-def _compared(live: _Live, agreed: Plan, first: bool) -> dict[int, int]:
+def _compared(live: Live, agreed: Plan, first: bool) -> dict[int, int]:
     """Replicas that are compared at this save, with the rank that saves each."""
     return {
         position: owner
@@ -413,6 +401,7 @@ def _part(job: _Job, position: int) -> Part:
         grid=job.agreed.grids[held.name],
         box=held.box,
         data=array(job.live.tensors[position]),
+        own=held.own,
     )
 
 

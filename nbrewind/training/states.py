@@ -7,36 +7,47 @@ back without a step being made: what an optimizer keeps is discovered, not liste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 
 from nbrewind.errors import CheckpointError
 from nbrewind.training import fsdp1
 from nbrewind.training.fsdp1 import is_fsdp1
+from nbrewind.training.layouts import Owner
+from nbrewind.training.rules.mappings import Mapping as RankMapping
 from nbrewind.training.tensors import is_tensor, local, logical_shape
 
 _COMPILED = "_orig_mod."
 
 
-def collect(state: Mapping[str, Any]) -> dict[str, Any]:
+Rename = Callable[[str], str]
+"""What a parameter of this rank is called among all ranks'."""
+
+
+def _same(name: str) -> str:
+    return name
+
+
+def collect(state: Mapping[str, Any], rename: Rename = _same) -> dict[str, Any]:
     """The tree of a state.
 
     Args:
         state: Modules, optimizers, objects with `state_dict` and `load_state_dict`, tensors,
             and nested containers of tensors and plain values, by name.
+        rename: See `Layouts.name`.
 
     Returns:
         Nested containers; tensors are the live ones, not copies.
     """
-    names = _Names(state)
+    names = _Names(state, rename)
     return {key: _taken(value, names) for key, value in state.items()}
 
 
 def _taken(value: Any, names: _Names) -> Any:
     if isinstance(value, torch.nn.Module):
-        return _of_module(value)
+        return _of_module(value, names.rename)
     if isinstance(value, torch.optim.Optimizer):
         return _of_optimizer(value, names)
     if is_tensor(value):
@@ -85,11 +96,11 @@ def unwrapped(module: torch.nn.Module) -> torch.nn.Module:
         module = inner
 
 
-def _of_module(module: torch.nn.Module) -> dict[str, Any]:
+def _of_module(module: torch.nn.Module, rename: Rename) -> dict[str, Any]:
     if is_fsdp1(module):
         return fsdp1.module_tree(module)
     return {
-        name.replace(_COMPILED, ""): _opened(value)
+        rename(name.replace(_COMPILED, "")): _opened(value)
         for name, value in unwrapped(module).state_dict(keep_vars=False).items()
     }
 
@@ -97,14 +108,18 @@ def _of_module(module: torch.nn.Module) -> dict[str, Any]:
 class _Names:
     """Names of parameters, across the modules of a state."""
 
-    def __init__(self, state: Mapping[str, Any]) -> None:
+    def __init__(self, state: Mapping[str, Any], rename: Rename = _same) -> None:
+        self.rename = rename
         modules = {k: v for k, v in state.items() if isinstance(v, torch.nn.Module)}
         self._names: dict[int, str] = {}
+        self.in_tree: dict[int, str] = {}
         self._flat = [module for module in modules.values() if is_fsdp1(module)]
         for key, module in modules.items():
             prefix = f"{key}." if len(modules) > 1 else ""
             for name, parameter in unwrapped(module).named_parameters():
-                self._names.setdefault(id(parameter), prefix + name.replace(_COMPILED, ""))
+                shown = rename(name.replace(_COMPILED, ""))
+                self._names.setdefault(id(parameter), prefix + shown)
+                self.in_tree.setdefault(id(parameter), f"{key}.{shown}")
 
     def flat_module(self, optimizer: torch.optim.Optimizer) -> torch.nn.Module | None:
         """The module of FSDP1 whose parameters an optimizer has."""
@@ -142,12 +157,50 @@ def _of_optimizer(optimizer: torch.optim.Optimizer, names: _Names) -> dict[str, 
     }
 
 
-Make = Callable[[str, torch.Tensor | None, torch.device | None], torch.Tensor]
-"""A tensor for what was saved under a name: like the given one, or whole, on a device; it is
-filled later."""
+def owners(
+    state: Mapping[str, Any], tensors: Iterable[str], rename: Rename = _same
+) -> dict[str, Owner]:
+    """Which parameters the tensors of a tree belong to, by the names this rank has for them.
+
+    Args:
+        state: As for `collect`.
+        tensors: Names of tensors in its tree.
+        rename: As for `collect`.
+    """
+    here: dict[str, dict[str, str]] = {}
+    for key, module in state.items():
+        if isinstance(module, torch.nn.Module) and not is_fsdp1(module):
+            own = (name.replace(_COMPILED, "") for name in unwrapped(module).state_dict())
+            here[f"{key}."] = {rename(name): name for name in own}
+    optimizers = [
+        f"{key}.state." for key, value in state.items() if isinstance(value, torch.optim.Optimizer)
+    ]
+    parameters: dict[str, str] = {}
+    for prefix, known in here.items():
+        shown = prefix if len(here) > 1 else ""
+        parameters |= {shown + logical: name for logical, name in known.items()}
+    found: dict[str, Owner] = {}
+    for name in tensors:
+        for prefix, known in here.items():
+            rest = name.removeprefix(prefix)
+            if rest != name and rest in known:
+                found[name] = Owner(prefix, known[rest], "")
+        for prefix in optimizers:
+            rest = name.removeprefix(prefix)
+            if rest == name:
+                continue
+            parameter = rest
+            while parameter and parameter not in parameters:
+                parameter = parameter.rpartition(".")[0]
+            if parameter:
+                suffix = rest.removeprefix(parameter)
+                found[name] = Owner(prefix, parameters[parameter], suffix)
+    return found
 
 
-def restore(state: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
+def restore(
+    state: Mapping[str, Any], saved: Mapping[str, Any], rename: Rename = _same
+) -> dict[str, Any]:
     """Put a tree back into the objects of a state.
 
     Tensors of modules were filled in place already; everything else is handed over here.
@@ -155,6 +208,7 @@ def restore(state: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any
     Args:
         state: As for `collect`.
         saved: The tree; its tensors are filled.
+        rename: As for `collect`.
 
     Returns:
         Those parts of `saved` that belong to plain entries of `state`.
@@ -162,7 +216,7 @@ def restore(state: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any
     Raises:
         CheckpointError: an optimizer's groups do not fit.
     """
-    names = _Names(state)
+    names = _Names(state, rename)
     plain: dict[str, Any] = {}
     for key, value in state.items():
         tree = saved[key]
@@ -218,16 +272,22 @@ def _into_optimizer(
                 optimizer.state[p] = dict(state)
 
 
-def templates(state: Mapping[str, Any], tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """For tensors of optimizers, what they are to be like: (name, parameter or device).
+class Template(NamedTuple):
+    """What the tensors that an optimizer keeps for a parameter are to be like."""
 
-    Args:
-        state: As for `collect`.
-        tree: What was saved.
-    """
-    names = _Names(state)
+    parameter: torch.Tensor
+    name: str
+    """Of the parameter in the tree; empty if it is of no module of the state."""
+    on_device: bool
+    """Whether single numbers are kept on its device, too."""
+
+
+def templates(state: Mapping[str, Any], rename: Rename = _same) -> dict[str, Template]:
+    """By what the names of those tensors begin with; arguments as of `collect`."""
+    names = _Names(state, rename)
+    found: dict[str, Template] = {}
     for key, optimizer in state.items():
-        if not isinstance(optimizer, torch.optim.Optimizer) or key not in tree:
+        if not isinstance(optimizer, torch.optim.Optimizer):
             continue
         if names.flat_module(optimizer) is not None:
             continue  # torch has made it, and it is a copy
@@ -235,17 +295,29 @@ def templates(state: Mapping[str, Any], tree: Mapping[str, Any]) -> Iterator[tup
         for group in optimizer.param_groups:
             on_device = bool(group.get("capturable")) or bool(group.get("fused"))
             for p in group["params"]:
-                prefix = f"{key}.state.{name[id(p)]}."
-                yield prefix, (p, on_device)
+                shown = name[id(p)]
+                template = Template(p, names.in_tree.get(id(p), ""), on_device)
+                found[f"{key}.state.{shown}."] = template
+    return found
 
 
 def made_like(
-    parameter: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype, *, on_device: bool
+    template: Template, mapping: RankMapping | None, shape: tuple[int, ...], dtype: torch.dtype
 ) -> torch.Tensor:
-    """Memory for a tensor of an optimizer's state: in the layout of its parameter if it fits."""
-    if shape == logical_shape(parameter):
+    """Memory for a tensor of an optimizer's state: in the layout of its parameter if it fits.
+
+    Args:
+        template: What it is to be like.
+        mapping: Of the parameter.
+        shape: Of the logical tensor.
+        dtype: Of the result.
+    """
+    parameter = template.parameter
+    whole = mapping.shape if mapping is not None else logical_shape(parameter)
+    if shape == whole:
         return torch.empty_like(parameter, dtype=dtype, requires_grad=False).detach()
-    device = local(parameter).device if shape or on_device else torch.device("cpu")
+    moved = shape or template.on_device
+    device = local(parameter).device if moved else torch.device("cpu")
     plain = torch.empty(shape, dtype=dtype, device=device)
     if shape and type(parameter) not in (torch.Tensor, torch.nn.Parameter):
         from torch.distributed.tensor import DTensor, Replicate

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 
-from nbrewind.errors import CheckpointError, RuleError
-from nbrewind.training.boxes import Box, Piece
-from nbrewind.training.fsdp1 import flat_box, flat_shard
+from nbrewind.errors import CheckpointError
+from nbrewind.training.fsdp1 import flat_shard
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,41 +61,6 @@ def logical_shape(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(tensor.size())
 
 
-def pieces(tensor: torch.Tensor) -> Sequence[Piece]:
-    """Which box of this rank's tensor is which box of the whole; none empty but of empty wholes.
-
-    Raises:
-        CheckpointError: the ranks hold summands (`Partial`), not parts.
-    """
-    if not is_distributed(tensor) or 0 in tensor.size():
-        whole = Box.whole(tensor.shape)
-        return (Piece(whole, whole),)
-    shard: Any = tensor
-    if is_flat_shard(tensor):
-        box = flat_box(shard)
-        return () if box is None else (Piece(Box.whole(box[1]), Box(*box)),)
-    return _pieces(shard.device_mesh, tuple(shard.placements), tuple(shard.shape))
-
-
-@lru_cache(maxsize=100_000)
-def _pieces(mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Piece, ...]:
-    """`pieces` of a distributed tensor; models have many alike."""
-    from nbrewind.training.rules.compiling import compile_steps
-    from nbrewind.training.rules.placements import axes_of, mesh_of, steps_of
-
-    coordinate = mesh.get_coordinate()
-    if coordinate is None:
-        return ()  # this rank is not in the mesh
-    axes = axes_of(mesh)
-    where = dict(zip(axes, coordinate, strict=True))
-    try:
-        steps = steps_of(placements, axes)
-        mapping = compile_steps(steps, "", shape, mesh_of(mesh), where)
-    except RuleError as exc:
-        raise CheckpointError(str(exc)) from exc
-    return tuple(piece for piece in mapping.pieces if piece.whole.size)
-
-
 def columns(tensor: torch.Tensor) -> bool:
     """Whether ranks share it out along another dimension than the first."""
     placements: Any = getattr(tensor, "placements", ()) if is_distributed(tensor) else ()
@@ -130,11 +94,11 @@ def array(tensor: torch.Tensor) -> npt.NDArray[Any]:
     return tensor.numpy()
 
 
-def fill(tensor: torch.Tensor, piece: Piece, values: npt.NDArray[Any], dtype: torch.dtype) -> None:
-    """Copy values of a type into a box of a local tensor, on whatever device and of any type."""
+def fill(target: torch.Tensor, values: npt.NDArray[Any], dtype: torch.dtype) -> None:
+    """Copy values of a type into a tensor, on whatever device and of any type."""
     with torch.no_grad():
-        source = torch.from_numpy(values).reshape(-1).view(dtype).reshape(piece.local.lengths)
-        tensor.detach()[piece.local.slices].copy_(source)
+        source = torch.from_numpy(values).reshape(-1).view(dtype).reshape(target.shape)
+        target.detach().copy_(source)
 
 
 def empty_array(shape: Sequence[int], itemsize: int) -> npt.NDArray[Any]:
