@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from nbrewind.errors import CheckpointError, UsageError
@@ -123,10 +121,9 @@ def chosen(store: Store, text: str) -> tuple[StoredRef, Checkpoint]:
 def inspect(store: Store, ref: StoredRef, checkpoint: Checkpoint) -> Inspection:
     """Read a checkpoint's fragments, but none of its tiles."""
     reader = CheckpointReader(store, checkpoint)
-    own = {t.name for fragment in reader.fragments for t in fragment.tensors if t.own}
     return Inspection(
         checkpoint=row(ref, checkpoint),
-        tensors=[_tensor(reader, name, own) for name in sorted(reader.tensors)],
+        tensors=[_tensor(reader, name) for name in sorted(reader.tensors)],
         ranks=[
             RankRow(
                 rank=fragment.rank,
@@ -140,7 +137,7 @@ def inspect(store: Store, ref: StoredRef, checkpoint: Checkpoint) -> Inspection:
     )
 
 
-def _tensor(reader: CheckpointReader, name: str, own: Iterable[str]) -> TensorRow:
+def _tensor(reader: CheckpointReader, name: str) -> TensorRow:
     tensor = reader.tensors[name]
     parts = [part for _, part in reader.parts(name)]
     size = tensor.itemsize
@@ -153,7 +150,7 @@ def _tensor(reader: CheckpointReader, name: str, own: Iterable[str]) -> TensorRo
         bytes=size,
         tiles=sum(len(part.layers or part.tiles) for part in parts),
         longest_chain=max((max(part.layers, default=1) for part in parts), default=0),
-        own=name in own,
+        own=name in reader.differing,
     )
 
 

@@ -42,8 +42,16 @@ class State:
     def __init__(
         self, tree: Dictionary[str, Any], owners: Dictionary[str, Owner], *, pickles: bool
     ) -> None:
+        self._tree, self._pickles = tree, pickles
         self.tensors, self.values, self.pickled = trees.encode(tree, is_tensor, pickles=pickles)
         self.owners = owners
+
+    def point(self, others: Dictionary[str, str]) -> None:
+        """Have the tree say that tensors are saved under other names than their own."""
+        if others:
+            _, self.values, self.pickled = trees.encode(
+                self._tree, is_tensor, pickles=self._pickles, others=others
+            )
 
     @property
     def layout(self) -> list[tuple[Any, ...]]:
@@ -74,6 +82,7 @@ class Holding:
     def __init__(self, state: State, layouts: Layouts) -> None:
         mappings = layouts.saved(state.tensors, state.owners)
         self._mappings: dict[str, Mapping] = {}
+        self._others = {n: mapping.name for n, mapping in mappings.items() if mapping.name != n}
         self.held: list[Held] = []
         for name, mapping in mappings.items():
             if mapping.alias:
@@ -103,6 +112,7 @@ class Holding:
 
     def look(self, state: State) -> Live:
         """The boxes of a state, in place."""
+        state.point(self._others)
         live = Live(self.held, [], state.values, state.pickled)
         for name, mapping in self._mappings.items():
             mine = storable(local(state.tensors[name]), name)

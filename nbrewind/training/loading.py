@@ -165,26 +165,28 @@ class _Filling:
     def entry(self, key: str, value: Any, tree: Any) -> Any:
         """One entry of the tree, with tensors in the places of tensors; they are filled later."""
         if isinstance(value, torch.nn.Module):
-            # What the module has counts: it may have less than all ranks together, or other names.
-            for name in self._live:
-                if name.startswith(f"{key}."):
-                    self._want(name, self._live[name], self._mappings[name])
+            # What the module has counts: it may have less than all ranks together, or more.
+            prefix = f"{key}."
+            mine = {name for name in self._live if name.startswith(prefix)}
+            saved = {trees.join((key, name)): leaf for name, leaf in tree.items()}
+            for name in mine - saved.keys():
+                self._want(name, self._live[name], self._mappings[name])
             tree = {
                 name: leaf
                 for name, leaf in tree.items()
-                if not isinstance(leaf, _Saved) or f"{key}.{name}" in self._live
+                if not isinstance(leaf, _Saved) or trees.join((key, name)) in mine
             }
-        return trees.with_leaves(tree, self._target, _Saved)
+        return trees.with_leaves(tree, self._target, _Saved, (key,))
 
-    def _target(self, leaf: _Saved) -> torch.Tensor:
-        name = leaf.name
-        if name in self._wanted:
-            return self._wanted[name][0]
-        saved = self._known.get(name)
+    def _target(self, leaf: _Saved, name: str) -> torch.Tensor:
+        """The tensor that is to be filled from a leaf; `name` is that of its place here."""
+        saved = self._known.get(leaf.name)
         if saved is None:
             raise CheckpointError(
-                f"the checkpoint names {name} and has nothing of it: it is damaged"
+                f"the checkpoint names {leaf.name} and has nothing of it: it is damaged"
             )
+        if leaf.name.rstrip("'") == name:
+            name = leaf.name  # there are several of that name
         tensor, mapping = self._live.get(name), self._mappings.get(name)
         prefix = next((p for p in self._prefixes(name) if p in self._templates), None)
         if prefix is not None:
@@ -192,7 +194,9 @@ class _Filling:
             tensor, mapping = self._made(self._templates[prefix], saved)
         elif tensor is None or mapping is None:
             tensor = torch.empty(saved.shape, dtype=dtype_named(saved.dtype))
-            mapping = by_placement(tensor, name)
+            mapping = by_placement(tensor, leaf.name)
+        if mapping.name == name != leaf.name:
+            mapping = replace(mapping, name=leaf.name)
         self._want(name, tensor, mapping)
         return tensor
 
@@ -244,7 +248,10 @@ class _Filling:
         """
         for name, (_, mapping) in self._wanted.items():
             saved = self._known[mapping.name]
-            if saved.own and prod(saved.shape) * saved.itemsize > _SMALL:
+            if (
+                mapping.name in self._reader.differing
+                and prod(saved.shape) * saved.itemsize > _SMALL
+            ):
                 self._problems.append(
                     f"{name} was different on each of {self._reader.checkpoint.world} ranks, which "
                     "are not the ranks of now: a rule has to say what parts of it they had"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import time
 from typing import Any, Protocol
 
 from nbrewind.errors import CheckpointError
 
 _LOOKING = 10.0
 """Seconds given to find out who is missing."""
+
+_DYING = 1.0
+"""Seconds that a process may need to be gone after its connections are."""
 
 
 class Ranks(Protocol):
@@ -109,6 +113,15 @@ class GroupOfRanks:
 
     def _missing_here(self) -> dict[int, str]:
         """Ranks on this machine whose processes are gone or do not run."""
+        found: dict[int, str] = {}
+        patience = time.monotonic() + _DYING
+        while not found and time.monotonic() < patience:
+            found = self._not_running()
+            if not found:
+                time.sleep(0.05)
+        return found
+
+    def _not_running(self) -> dict[int, str]:
         found = {}
         for rank, (machine, pid) in enumerate(self._processes):
             if machine == _machine() and (state := _state_of(pid)):

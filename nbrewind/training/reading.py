@@ -130,8 +130,12 @@ class CheckpointReader:
         self._store = store
         self._saved: dict[str, list[SavedTensor]] = defaultdict(list)
         own = {}
+        self.differing: set[str] = set()
+        """Tensors of which several ranks have values of their own."""
         for fragment in self.fragments:
             for tensor in fragment.tensors:
+                if tensor.own:
+                    self.differing.add(tensor.name)
                 if not tensor.own:
                     self._saved[tensor.name].append(tensor)
                 elif fragment.rank == rank:

@@ -27,7 +27,11 @@ def join(keys: tuple[Any, ...]) -> str:
 
 
 def encode(
-    state: Any, is_tensor: Callable[[Any], bool], *, pickles: bool = False
+    state: Any,
+    is_tensor: Callable[[Any], bool],
+    *,
+    pickles: bool = False,
+    others: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Any], bytes, bool]:
     """Take a state apart.
 
@@ -35,6 +39,7 @@ def encode(
         state: Nested `dict`, `list` and `tuple`.
         is_tensor: Tells the leaves that are tensors.
         pickles: Pickle what is not a plain value, instead of refusing it.
+        others: Tensors that are to be looked for under other names than their own.
 
     Returns:
         The tensors by name; the rest; whether something was pickled.
@@ -52,7 +57,7 @@ def encode(
             while name in tensors:  # {"a.b": x, "a": {"b": y}}
                 name += "'"
             tensors[name] = value
-            return _ext(_TENSOR, name)
+            return _ext(_TENSOR, others.get(name, name) if others else name)
         kind = type(value)
         if value is None or kind in (bool, float, str, bytes):
             return value
@@ -144,14 +149,25 @@ def merge(tree: dict[Any, Any], other: Mapping[Any, Any]) -> None:
             merge(tree[key], value)
 
 
-def with_leaves(tree: Any, replaced: Callable[[Any], Any], kind: type) -> Any:
-    """The same tree with every leaf of a type replaced."""
+def with_leaves(
+    tree: Any, replaced: Callable[[Any, str], Any], kind: type, keys: tuple[Any, ...] = ()
+) -> Any:
+    """The same tree with every leaf of a type replaced.
+
+    Args:
+        tree: Nested containers.
+        replaced: Is given a leaf and its own name.
+        kind: Type of the leaves.
+        keys: On the way to the tree.
+    """
     if isinstance(tree, kind):
-        return replaced(tree)
+        return replaced(tree, join(keys))
     if type(tree) in (dict, OrderedDict):
-        return type(tree)((key, with_leaves(v, replaced, kind)) for key, v in tree.items())
+        pairs = ((k, with_leaves(v, replaced, kind, (*keys, k))) for k, v in tree.items())
+        return type(tree)(pairs)
     if type(tree) in (list, tuple):
-        return type(tree)(with_leaves(each, replaced, kind) for each in tree)
+        each = (with_leaves(v, replaced, kind, (*keys, n)) for n, v in enumerate(tree))
+        return type(tree)(each)
     return tree
 
 
