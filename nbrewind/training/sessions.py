@@ -238,7 +238,8 @@ class Session:
         if ranks.world == 1:
             return wish, self._interval.is_due(self.step)
         if self.step < self._talk_at:
-            return False, False
+            # Steps all ranks count alike; of time they have to talk.
+            return False, self._interval.steps is not None and self._interval.is_due(self.step)
         now = time.monotonic()
         made = max(1, self.step - self._since)
         ahead = int(made * _TALK / max(now - self._talked, 1e-6)) if self._talked else 1
