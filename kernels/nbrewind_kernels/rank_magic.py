@@ -43,6 +43,7 @@ class RankMagics(Magics):
         The variables that the cell reads go to every rank; those that it assigns on rank 0 come
         back into the notebook.
         """
+        __tracebackhide__ = True  # IPython leaves this frame out
         options = _options.parse_args(shlex.split(line))
         shell: Any = self.shell
         code = shell.transform_cell(cell)

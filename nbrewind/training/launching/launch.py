@@ -61,6 +61,7 @@ def launch(
         LaunchError: the ranks could not be started.
         KeyboardInterrupt: a signal told the ranks to end, and they did.
     """
+    __tracebackhide__ = True  # IPython leaves such frames out
     call = Call(fn, tuple(args), dict(kwargs or {}))
     results = _run(call, nproc, timeout, grace)
     return [unpack(result, _main()) for result in results]
@@ -74,6 +75,7 @@ def run_body(
     Raises:
         Exception: as `launch`.
     """
+    __tracebackhide__ = True
     results = _run(body, nproc, timeout, grace)
     assigned = unpack(results[0], _main())
     assert isinstance(assigned, Assigned)
@@ -81,6 +83,7 @@ def run_body(
 
 
 def _run(job: Call | Body, nproc: int, timeout: float | None, grace: float) -> list[bytes]:
+    __tracebackhide__ = True
     if nproc < 1:
         raise ValueError(f"nproc is {nproc}: there is at least one rank")
     environ, changed = _environment(nproc)

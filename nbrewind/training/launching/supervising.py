@@ -109,6 +109,7 @@ class Supervisor:
             LaunchError: the ranks could not be started.
             KeyboardInterrupt: a signal told the ranks to end.
         """
+        __tracebackhide__ = True  # IPython leaves such frames out
         with _listening() as (listener, address), self._signals_noted():
             self._selector.register(listener, selectors.EVENT_READ, "listener")
             process = self._start_agent(address)
@@ -374,6 +375,7 @@ class Supervisor:
         )
 
     def _outcome(self) -> list[bytes]:
+        __tracebackhide__ = True
         if self._signals:
             names = ", ".join(sorted({signal.Signals(n).name for n in self._signals}))
             raise KeyboardInterrupt(f"{names}: the ranks were told to end")
