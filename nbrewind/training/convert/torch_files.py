@@ -1,0 +1,43 @@
+"""Files of `torch.save`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nbrewind.training.convert.folders import new_file
+from nbrewind.training.convert.sources import Source, loaded, logical
+from nbrewind.training.convert.weights_only import load
+
+
+def read_torch(path: Path, *, trusted: bool = False, known: Sequence[Any] = ()) -> Source:
+    """What `torch.save` wrote; elements stay in the file until they are asked for.
+
+    Args:
+        path: The file.
+        trusted: Load any object, which can execute anything.
+        known: Further classes that may be made, as of `torch.serialization.safe_globals`.
+
+    Raises:
+        CheckpointError: it cannot be read, is damaged, or has objects of other classes.
+    """
+    return Source(logical(load(Path(path), known, trusted=trusted)), "torch")
+
+
+def write_torch(source: Source, path: Path) -> list[str]:
+    """Write all of a source, which has to fit into memory.
+
+    Returns:
+        Nothing is left out: an empty list.
+
+    Raises:
+        CheckpointError: parts of tensors are missing or damaged.
+        StoreNotWritable: it cannot be written.
+    """
+    tree = loaded(source.tree)
+    with new_file(Path(path)) as part:
+        torch.save(tree, part)
+    return []
