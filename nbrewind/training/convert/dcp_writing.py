@@ -74,7 +74,7 @@ def _failures_as_they_are() -> Iterator[None]:
             raise CheckpointError(f"torch cannot write the checkpoint: {cause}") from exc
 
 
-def _planned(tensor: LogicalTensor) -> _Planned:
+def _planned(tensor: LogicalTensor, _: str) -> _Planned:
     return _Planned(torch.empty(tensor.shape, dtype=tensor.dtype, device="meta"), tensor)
 
 

@@ -151,12 +151,12 @@ def leaves(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, .
 
 def loaded(tree: Any) -> Any:
     """A tree with all tensors read."""
-    return with_leaves(tree, LogicalTensor.read, LogicalTensor)
+    return with_leaves(tree, lambda tensor, _: tensor.read(), LogicalTensor)
 
 
 def logical(tree: Any) -> Any:
     """A tree with a `LogicalTensor` in place of each tensor; containers are new."""
-    return with_leaves(tree, lambda tensor: LogicalTensor.of(tensor.detach()), torch.Tensor)
+    return with_leaves(tree, lambda tensor, _: LogicalTensor.of(tensor.detach()), torch.Tensor)
 
 
 def rejoined(shape: Shape, dtype: torch.dtype, parts: Iterable[LogicalPart]) -> LogicalTensor:
