@@ -38,6 +38,8 @@ class SavedPart(msgspec.Struct, frozen=True, array_like=True):
     """Where the only tile begins in its object, in bytes, if tensors share one."""
     layers: tuple[int, ...] = ()
     """How many of `tiles` belong to each tile, if not one: their bytewise XOR is the tile."""
+    step: int = -1
+    """Of which step the values are, if not of the fragment's."""
 
 
 class SavedTensor(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
+
+import torch
 
 from nbrewind.errors import CheckpointError, NBRewindError
 from nbrewind.model.checkpoints import Checkpoint
 from nbrewind.model.refs import StoredRef
 from nbrewind.store import open_store
-from nbrewind.training import trees
 from nbrewind.training.finding import checkpoints, find
-from nbrewind.training.layouts import Layouts, Owner
+from nbrewind.training.layouts import Layouts
 from nbrewind.training.loading import Loaded, load_into
+from nbrewind.training.partial import Partial
 from nbrewind.training.places import default_place
 from nbrewind.training.ranks import these_ranks
 from nbrewind.training.reading import read_checkpoint
 from nbrewind.training.rules.ruleset import Rules
 from nbrewind.training.saving import Pending, Saved, Saver
-from nbrewind.training.states import collect
-from nbrewind.training.states import owners as owners_of
-from nbrewind.training.tensors import is_tensor
+from nbrewind.training.states import collect, roles
 
 
 class Checkpointer:
@@ -40,6 +40,10 @@ class Checkpointer:
         pickles: Save and load values that are not plain as pickles.
         deltas: Store differences from the save before where they are shorter, as they are of
             half-precision weights. Needs memory for two copies of what this rank saves.
+        partial: Save only some experts of a mixture each time.
+        overlap: `save_later` copies parameters that optimizers have, and what these keep for them,
+            while training goes on; a step of an optimizer waits for that. Nothing else may change
+            them in between.
         timeout: Seconds after which a rank that does not answer is given up.
     """
 
@@ -53,6 +57,8 @@ class Checkpointer:
         mesh: Mapping[str, int] | None = None,
         pickles: bool = False,
         deltas: bool = False,
+        partial: Partial | None = None,
+        overlap: bool = False,
         timeout: float = 600.0,
     ) -> None:
         self.run = run
@@ -63,6 +69,9 @@ class Checkpointer:
         self._layouts = Layouts(self.ranks, rules, mesh)
         self._pickles = pickles
         self._deltas = deltas
+        self._partial = partial
+        self._overlap = overlap
+        self._hooks: dict[int, Any] = {}
         self._saver: Saver | None = None
 
     def save(
@@ -84,9 +93,14 @@ class Checkpointer:
         Raises:
             CheckpointError: nothing was saved, on no rank.
         """
-        saver = self._saving()
-        tree, owners = self._taken(state)
-        return saver.save(tree, owners, step=step, final=final, notes=notes)
+        name = self._layouts.name
+        return self._saving().save(
+            collect(state, name),
+            lambda tensors: roles(state, tensors, name),
+            step=step,
+            final=final,
+            notes=notes,
+        )
 
     def save_later(
         self,
@@ -101,16 +115,26 @@ class Checkpointer:
         Raises:
             CheckpointError: this one, or the one before it, was not saved.
         """
-        saver = self._saving()
-        tree, owners = self._taken(state)
-        return saver.save_later(tree, owners, step=step, final=final, notes=notes)
+        name = self._layouts.name
+        if self._overlap:
+            self._hook(state)
+        return self._saving().save_later(
+            collect(state, name),
+            lambda tensors: roles(state, tensors, name),
+            step=step,
+            final=final,
+            notes=notes,
+            overlap=self._overlap,
+        )
 
-    def _taken(self, state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Owner]]:
-        tree = collect(state, self._layouts.name)
-        if self._layouts.rules is None:
-            return tree, {}
-        names, _, _ = trees.encode(tree, is_tensor, pickles=True)
-        return tree, owners_of(state, names, self._layouts.name)
+    def _hook(self, state: Mapping[str, Any]) -> None:
+        """Have steps of optimizers wait until what they change is copied."""
+        saver = self._saving()
+        for value in state.values():
+            if isinstance(value, torch.optim.Optimizer) and id(value) not in self._hooks:
+                self._hooks[id(value)] = value.register_step_pre_hook(
+                    lambda *_: saver.wait_copied()
+                )
 
     def wait(self) -> Saved | None:
         """Wait for a save that is under way; raises `CheckpointError` if it was not saved."""
@@ -118,7 +142,7 @@ class Checkpointer:
 
     def _saving(self) -> Saver:
         if self._saver is None:
-            ranks = partial(these_ranks, self._group, self._timeout)
+            ranks = functools.partial(these_ranks, self._group, self._timeout)
             self._saver = Saver(
                 self.store,
                 self.run,
@@ -126,6 +150,7 @@ class Checkpointer:
                 layouts=self._layouts,
                 pickles=self._pickles,
                 deltas=self._deltas,
+                partial=self._partial,
             )
         return self._saver
 
@@ -135,7 +160,12 @@ class Checkpointer:
         return [checkpoint.step for _, checkpoint in checkpoints(self.store, self.run)]
 
     def load(
-        self, state: Mapping[str, Any], *, step: int | None = None, cast: bool = False
+        self,
+        state: Mapping[str, Any],
+        *,
+        step: int | None = None,
+        cast: bool = False,
+        strict: bool = False,
     ) -> Loaded:
         """Restore a state from the newest checkpoint, or that of a step; a collective call.
 
@@ -146,6 +176,7 @@ class Checkpointer:
             state: As for `save`; its objects are filled.
             step: Which checkpoint; the newest by default.
             cast: Convert tensors of another type than the saved ones.
+            strict: Refuse a checkpoint in which some experts are older than the rest.
 
         Raises:
             CheckpointError: there is none, or it does not fit.
@@ -160,6 +191,7 @@ class Checkpointer:
             rank=self.ranks.rank,
             world=self.ranks.world,
             cast=cast,
+            strict=strict,
             pickles=self._pickles,
             trusted=ref.trusted,
         )
@@ -187,6 +219,9 @@ class Checkpointer:
             if self._saver is not None:
                 self._saver.close()
         finally:
+            for hook in self._hooks.values():
+                hook.remove()
+            self._hooks.clear()
             self.store.close()
 
     def __enter__(self) -> Self:

@@ -53,19 +53,7 @@ def write_parts(
         else:
             saved[key].append(_write_tiles(writer, part, chains))
     _write_together(writer, small, saved)
-    return [
-        SavedTensor(
-            name=part.name,
-            dtype=part.dtype,
-            itemsize=part.itemsize,
-            shape=part.shape,
-            # A part that shares an object is one tile.
-            grid=part.grid,
-            parts=tuple(saved[key]),
-            own=part.own,
-        )
-        for key, part in first.items()
-    ]
+    return [part.saved(tuple(saved[key])) for key, part in first.items()]
 
 
 def _write_tiles(writer: StoreWriter, part: Part, chains: Chains | None) -> SavedPart:

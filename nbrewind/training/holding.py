@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 from nbrewind.errors import CheckpointError
 from nbrewind.training import trees
-from nbrewind.training.layouts import Layouts, Owner, is_compared
+from nbrewind.training.layouts import Layouts, Roles, is_compared
 from nbrewind.training.planning import Held
 from nbrewind.training.rules.mappings import Mapping
 from nbrewind.training.tensors import columns, dtype_name, is_tensor, local, storable
@@ -32,7 +33,7 @@ class State:
 
     Args:
         tree: As of `states.collect`.
-        owners: Of its tensors, by name.
+            roles: Tells what its tensors are; asked only if their layout is a new one.
         pickles: Pickle values that are not plain.
 
     Raises:
@@ -40,11 +41,20 @@ class State:
     """
 
     def __init__(
-        self, tree: Dictionary[str, Any], owners: Dictionary[str, Owner], *, pickles: bool
+        self,
+        tree: Dictionary[str, Any],
+        roles: Callable[[Iterable[str]], Roles] | None = None,
+        *,
+        pickles: bool,
     ) -> None:
         self._tree, self._pickles = tree, pickles
         self.tensors, self.values, self.pickled = trees.encode(tree, is_tensor, pickles=pickles)
-        self.owners = owners
+        self._roles = roles
+
+    @property
+    def roles(self) -> Roles:
+        """What its tensors are."""
+        return Roles() if self._roles is None else self._roles(self.tensors)
 
     def point(self, others: Dictionary[str, str]) -> None:
         """Have the tree say that tensors are saved under other names than their own."""
@@ -80,10 +90,13 @@ class Holding:
     """
 
     def __init__(self, state: State, layouts: Layouts) -> None:
-        mappings = layouts.saved(state.tensors, state.owners)
+        roles = state.roles
+        mappings = layouts.saved(state.tensors, roles.owners)
         self._mappings: dict[str, Mapping] = {}
         self._others = {n: mapping.name for n, mapping in mappings.items() if mapping.name != n}
         self.held: list[Held] = []
+        self.steady: set[int] = set()
+        """Positions of boxes that change in steps of optimizers only."""
         for name, mapping in mappings.items():
             if mapping.alias:
                 continue  # saved under its other name
@@ -96,6 +109,8 @@ class Holding:
             tensor = state.tensors[name]
             storable(local(tensor), name)
             for window in mapping.windows:
+                if name in roles.steady:
+                    self.steady.update(range(len(self.held), len(self.held) + len(window.pieces)))
                 self.held += (
                     Held(
                         name=mapping.name,

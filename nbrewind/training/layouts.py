@@ -37,6 +37,15 @@ class Owner(NamedTuple):
     """Empty for the parameter itself."""
 
 
+class Roles(NamedTuple):
+    """What the tensors of a tree are, by name."""
+
+    owners: Dictionary[str, Owner] = {}
+    """Of those that belong to modules."""
+    steady: frozenset[str] = frozenset()
+    """Those that change in steps of optimizers only."""
+
+
 class Layouts:
     """The layouts of one rank.
 

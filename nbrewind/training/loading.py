@@ -47,6 +47,8 @@ class Loaded:
     notes: dict[str, Any]
     values: dict[str, Any]
     """The entries of the state that are neither modules nor optimizers nor `Stateful`."""
+    stale: dict[str, int]
+    """Tensors some of whose values are of an earlier step, with the earliest."""
     unused: tuple[str, ...]
     """Tensors of the checkpoint that the state has no place for."""
 
@@ -60,6 +62,7 @@ def load_into(
     rank: int = 0,
     world: int = 1,
     cast: bool = False,
+    strict: bool = False,
     pickles: bool = False,
     trusted: bool = False,
 ) -> Loaded:
@@ -73,6 +76,7 @@ def load_into(
         rank: This rank.
         world: Number of ranks now.
         cast: Convert tensors whose type differs from the saved one.
+        strict: Refuse a checkpoint in which some experts are older than the rest.
         pickles: Load pickled values, which can execute anything.
         trusted: The checkpoint was signed with a key that is trusted here.
 
@@ -89,6 +93,12 @@ def load_into(
         )
     own_rank = rank % checkpoint.world
     reader = CheckpointReader(store, checkpoint, own_rank)
+    if strict and reader.stale:
+        name, step = min(reader.stale.items(), key=lambda item: item[1])
+        raise CheckpointError(
+            f"checkpoint {checkpoint.save[:8]} of step {checkpoint.step} is a mixture: {name} and "
+            f"{len(reader.stale) - 1} more are older, down to step {step}"
+        )
     tree = _tree(store, reader.fragments, own_rank, pickles)
     missing = [key for key in state if key not in tree]
     if missing:
@@ -110,6 +120,7 @@ def load_into(
         final=checkpoint.final,
         notes=checkpoint.notes,
         values=states.restore(state, filled, layouts.name),
+        stale=reader.stale,
         unused=filling.unused(),
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nbrewind.model.checkpoints import SavedPart, SavedTensor
 from nbrewind.training.boxes import Box
 
 if TYPE_CHECKING:
@@ -33,6 +34,18 @@ class Part:
     def nbytes(self) -> int:
         """Bytes of its elements."""
         return self.box.size * self.itemsize
+
+    def saved(self, parts: tuple[SavedPart, ...]) -> SavedTensor:
+        """The entry of a fragment for parts of its tensor."""
+        return SavedTensor(
+            name=self.name,
+            dtype=self.dtype,
+            itemsize=self.itemsize,
+            shape=self.shape,
+            grid=self.grid,
+            parts=parts,
+            own=self.own,
+        )
 
 
 def flat_bytes(block: npt.NDArray[Any]) -> memoryview:

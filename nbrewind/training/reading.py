@@ -149,6 +149,19 @@ class CheckpointReader:
         """Type and shape of each logical tensor, with the parts that one rank saved."""
         return {name: saved[0] for name, saved in self._saved.items() if saved}
 
+    @property
+    def stale(self) -> dict[str, int]:
+        """Tensors some of whose values are of an earlier step, with the earliest."""
+        step = self.checkpoint.step
+        found = {
+            name: min(
+                part.step if part.step >= 0 else step for each in saved for part in each.parts
+            )
+            for name, saved in self._saved.items()
+            if any(each.parts for each in saved)
+        }
+        return {name: oldest for name, oldest in found.items() if oldest != step}
+
     def parts(self, name: str) -> Iterator[tuple[SavedTensor, SavedPart]]:
         """All saved parts of a tensor; they may overlap."""
         for tensor in self._saved.get(name, ()):

@@ -6,9 +6,10 @@ says on which.
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,12 +33,13 @@ from nbrewind.training.deltas import Chains
 from nbrewind.training.finding import find
 from nbrewind.training.fragments import write_parts
 from nbrewind.training.holding import Holding, Live, State
-from nbrewind.training.layouts import Layouts, Owner
+from nbrewind.training.layouts import Layouts, Roles
+from nbrewind.training.partial import Partial, Rotation
 from nbrewind.training.parts import Part
 from nbrewind.training.planning import Plan, plan
 from nbrewind.training.ranks import Ranks
 from nbrewind.training.reading import read_fragment
-from nbrewind.training.staging import Stage
+from nbrewind.training.staging import Stage, copy_all
 from nbrewind.training.tensors import array
 
 _COMPARED_ALWAYS = 1024 * 1024
@@ -71,6 +73,8 @@ class _Job:
     final: bool
     notes: dict[str, Any]
     timing: dict[str, float]
+    copy: Callable[[], None] | None = None
+    """What has still to be copied of the live state."""
 
 
 class Pending:
@@ -100,6 +104,7 @@ class Saver:
         pickles: Pickle values that are not plain; loading them needs trust.
         deltas: Store differences from the save before, where they are shorter. Needs memory for
             two copies of what this rank saves.
+        partial: Save only some experts of a mixture each time.
     """
 
     def __init__(
@@ -111,6 +116,7 @@ class Saver:
         layouts: Layouts | None = None,
         pickles: bool = False,
         deltas: bool = False,
+        partial: Partial | None = None,
     ) -> None:
         if not run:
             raise CheckpointError("a run needs a name")
@@ -127,15 +133,18 @@ class Saver:
         self._holding: Holding | None = None
         self._plan: Plan | None = None
         self._chains = Chains() if deltas else None
+        self._rotation = Rotation(partial) if partial is not None else None
         # The values that differences are from must stay as they are: two stages take turns.
         self._stages = [Stage(), Stage()] if deltas else [Stage()]
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbrewind-checkpoint")
         self._pending: Pending | None = None
+        self._copied = threading.Event()
+        self._copied.set()
 
     def save(
         self,
         tree: Mapping[str, Any],
-        owners: Mapping[str, Owner] | None = None,
+        roles: Callable[[Iterable[str]], Roles] | None = None,
         *,
         step: int,
         final: bool = False,
@@ -145,7 +154,7 @@ class Saver:
 
         Args:
             tree: Tensors and plain values; must not change during the call.
-            owners: Of tensors that rules are for, see `states.owners`.
+            roles: Tells what its tensors are, see `states.roles`.
             step: Steps that were made.
             final: The run has come to its end.
             notes: Plain values that say something about it; those of rank 0 count.
@@ -155,27 +164,37 @@ class Saver:
                 message says on which rank it failed and why.
         """
         self.wait()
-        return self._write(self._begin(tree, owners, step, final, notes, copy=False))
+        return self._write(self._begin(tree, roles, step, final, notes, copy=False))
 
     def save_later(
         self,
         tree: Mapping[str, Any],
-        owners: Mapping[str, Owner] | None = None,
+        roles: Callable[[Iterable[str]], Roles] | None = None,
         *,
         step: int,
         final: bool = False,
         notes: Mapping[str, Any] | None = None,
+        overlap: bool = False,
     ) -> Pending:
         """As `save`, but returns as soon as the tree may change.
 
         One save is under way at a time: another waits for the one before.
+
+        Args:
+            tree: As of `save`.
+            roles: As of `save`.
+            step: As of `save`.
+            final: As of `save`.
+            notes: As of `save`.
+            overlap: Copy what only steps of optimizers change after this call; `wait_copied` has to
+                be called before such a step.
 
         Raises:
             CheckpointError: as `save`; what goes wrong later is raised by `Pending.wait` and by
                 the next call.
         """
         self.wait()
-        job = self._begin(tree, owners, step, final, notes, copy=True)
+        job = self._begin(tree, roles, step, final, notes, copy=True, overlap=overlap)
         self._pending = Pending(self._thread.submit(self._write, job))
         return self._pending
 
@@ -194,18 +213,19 @@ class Saver:
     def _begin(
         self,
         tree: Mapping[str, Any],
-        owners: Mapping[str, Owner] | None,
+        roles: Callable[[Iterable[str]], Roles] | None,
         step: int,
         final: bool,
         notes: Mapping[str, Any] | None,
         *,
         copy: bool,
+        overlap: bool = False,
     ) -> _Job:
         begun = time.perf_counter()
         state: State | None = None
         problem = ""
         try:
-            state = State(tree, owners or {}, pickles=self._pickles)
+            state = State(tree, roles, pickles=self._pickles)
         except NBRewindError as exc:
             problem = str(exc)  # the other ranks have to hear of it first
         looked = time.perf_counter()
@@ -214,21 +234,37 @@ class Saver:
         assert self._holding is not None
         live = self._holding.look(state)
         planned = time.perf_counter()
+        later: Callable[[], None] | None = None
         if copy or self._chains is not None:
-            needed = {*agreed.saves, *_compared(live, agreed, first)}
-            order = sorted(needed)
-            self._stages.append(self._stages.pop(0))
-            copies = self._stages[0].copy([live.tensors[position] for position in order])
-            nothing = torch.empty(0)
-            live.tensors = [nothing] * len(live.tensors)
-            for position, one in zip(order, copies, strict=True):
-                live.tensors[position] = one
+            later = self._copy(live, agreed, first, self._holding.steady if overlap else set())
         timing = {
             "look": looked - begun,
             "plan": planned - looked,
             "stage": time.perf_counter() - planned,
         }
-        return _Job(live, agreed, first, step, final, dict(notes or {}), timing)
+        return _Job(live, agreed, first, step, final, dict(notes or {}), timing, later)
+
+    def _copy(
+        self, live: Live, agreed: Plan, first: bool, steady: set[int]
+    ) -> Callable[[], None] | None:
+        """Have copies take the place of live tensors; returns what copies the steady ones."""
+        order = sorted({*agreed.saves, *_compared(live, agreed, first)})
+        self._stages.append(self._stages.pop(0))
+        copies = self._stages[0].views([live.tensors[position] for position in order])
+        pairs = dict(zip(order, copies, strict=True))
+        now = [position for position in order if position not in steady]
+        then = [(pairs[p], live.tensors[p]) for p in order if p in steady]
+        copy_all([pairs[p] for p in now], [live.tensors[p] for p in now])
+        nothing = torch.empty(0)
+        live.tensors = [pairs.get(position, nothing) for position in range(len(live.tensors))]
+        if not then:
+            return None
+        self._copied.clear()
+        return lambda: copy_all([to for to, _ in then], [of for _, of in then])
+
+    def wait_copied(self) -> None:
+        """Wait until nothing of a save that is under way needs the live tensors."""
+        self._copied.wait()
 
     def _agree(self, state: State | None, problem: str, step: int) -> tuple[Plan, bool]:
         """The plan of this rank; whether it is a new one. Raises if a rank has a problem."""
@@ -270,6 +306,13 @@ class Saver:
         return {tensor.name: tensor.grid for each in fragments for tensor in each.tensors}
 
     def _write(self, job: _Job) -> Saved:
+        if job.copy is not None:
+            begun = time.perf_counter()
+            try:
+                job.copy()
+            finally:
+                self._copied.set()
+            job.timing["stage later"] = time.perf_counter() - begun
         self._number += 1
         save = blake3(f"{self._nonce} {self._number}".encode()).hexdigest()[:32]
         parts = [_part(job, position) for position in job.agreed.saves]
@@ -290,6 +333,8 @@ class Saver:
         failed = {rank: answer[1] for rank, answer in enumerate(answers) if answer[1]}
         if self._chains is not None:
             self._chains.committed(whole=not failed)
+        if self._rotation is not None:
+            self._rotation.ended(whole=not failed)
         if failed:
             raise CheckpointError(_failure(job.step, failed))
         record = self._publish(job, save, [answer[0] for answer in answers])
@@ -321,7 +366,12 @@ class Saver:
         """Make what this rank saves durable; returns its id and the bytes that were new."""
         begun = time.perf_counter()
         with self._store.begin() as writer:
-            tensors = write_parts(writer, parts, self._chains)
+            if self._rotation is not None:
+                chosen = self._rotation.choose(writer, parts)
+                tensors = write_parts(writer, chosen, self._chains)
+                tensors = self._rotation.complete(tensors, job.step)
+            else:
+                tensors = write_parts(writer, parts, self._chains)
             values = writer.put_stream(job.live.values)
             job.timing["tiles"] = time.perf_counter() - begun
             fragment = Fragment(

@@ -26,29 +26,11 @@ class Stage:
         """Bytes it occupies."""
         return self._memory.numel()
 
-    def copy(self, sources: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Copies of tensors, contiguous and on the CPU; valid until the next call.
-
-        Args:
-            sources: Tensors on any device, of any strides.
-        """
+    def views(self, sources: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Memory for copies of tensors, contiguous and on the CPU; valid until the next call."""
         shape = [(tuple(each.shape), each.dtype) for each in sources]
         if shape != self._shape:
             self._make(shape)
-        with torch.no_grad():
-            same = [
-                (view, each)
-                for view, each in zip(self._views, sources, strict=True)
-                if each.device.type == "cpu"
-            ]
-            if same:
-                torch._foreach_copy_([view for view, _ in same], [each for _, each in same])
-            others = [each.device for each in sources if each.device.type != "cpu"]
-            for view, each in zip(self._views, sources, strict=True):
-                if each.device.type != "cpu":
-                    view.copy_(each, non_blocking=True)
-            if others:
-                torch.accelerator.synchronize()
         return self._views
 
     def _make(self, shape: list[tuple[tuple[int, ...], torch.dtype]]) -> None:
@@ -72,3 +54,17 @@ class Stage:
             flat = self._memory[start : start + count * dtype.itemsize]
             self._views.append(flat.view(dtype).view(lengths))
         self._shape = shape
+
+
+def copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    """Copy tensors, on any device and of any strides, to memory on the CPU."""
+    pairs = list(zip(targets, sources, strict=True))
+    here = [pair for pair in pairs if pair[1].device.type == "cpu"]
+    with torch.no_grad():
+        if here:
+            torch._foreach_copy_([to for to, _ in here], [of for _, of in here])
+        if len(here) < len(pairs):
+            for to, of in pairs:
+                if of.device.type != "cpu":
+                    to.copy_(of, non_blocking=True)
+            torch.accelerator.synchronize()

@@ -15,7 +15,7 @@ import torch
 from nbrewind.errors import CheckpointError
 from nbrewind.training import fsdp1
 from nbrewind.training.fsdp1 import is_fsdp1
-from nbrewind.training.layouts import Owner
+from nbrewind.training.layouts import Owner, Roles
 from nbrewind.training.rules.mappings import Mapping as RankMapping
 from nbrewind.training.tensors import is_tensor, local, logical_shape
 
@@ -196,6 +196,21 @@ def owners(
                 suffix = rest.removeprefix(parameter)
                 found[name] = Owner(prefix, parameters[parameter], suffix)
     return found
+
+
+def roles(state: Mapping[str, Any], tensors: Iterable[str], rename: Rename = _same) -> Roles:
+    """What the tensors of a tree are; arguments as of `owners`."""
+    names = _Names(state, rename)
+    steady: set[str] = set()
+    kept: list[str] = []
+    for key, optimizer in state.items():
+        if isinstance(optimizer, torch.optim.Optimizer) and names.flat_module(optimizer) is None:
+            kept.append(f"{key}.state.")
+            every = (p for group in optimizer.param_groups for p in group["params"])
+            steady.update(names.in_tree[id(p)] for p in every if id(p) in names.in_tree)
+    tensors = [*tensors]
+    steady.update(name for name in tensors if name.startswith(tuple(kept)))
+    return Roles(owners(state, tensors, rename), frozenset(steady))
 
 
 def restore(
