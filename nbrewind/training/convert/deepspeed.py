@@ -306,7 +306,7 @@ class _Shard:
         self._check_end(group, at, starts[-1], 2 * len(lines))
 
     def _check_end(self, group: int, used: int, there: int, align: int) -> None:
-        if not used <= there <= -(-used // align) * align + align * len(self._states):
+        if used > there or -(-used // align) != -(-there // align):
             raise CheckpointError(
                 f"{self._folder} is damaged: parameters of group {group} have {used} elements, "
                 f"the optimizer has {there}"
