@@ -317,3 +317,104 @@ def _state(one: CheckpointRow) -> str:
     return ", ".join(
         word for word, is_so in (("final", one.final), ("not trusted", not one.trusted)) if is_so
     )
+
+
+@app.command("import")
+def import_(
+    path: Annotated[Path, typer.Argument(help="A file or folder.")],
+    run: Annotated[str, typer.Option("--run", metavar="NAME", help="Name of the run.")],
+    step: Annotated[int, typer.Option("--step", help="Step of the checkpoint.", min=0)] = 0,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="safetensors, torch, dcp, deepspeed, universal, megatron. [default: as it looks]",
+            show_default=False,
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            "--rules",
+            metavar="FILE",
+            help="Mapping rules, where the format does not say how ranks divided tensors.",
+            show_default=False,
+        ),
+    ] = None,
+    trusted: Annotated[
+        bool,
+        typer.Option("--trusted", help="Load objects of any class, which can execute anything."),
+    ] = False,
+    store: Store = None,
+    json: Json = None,
+) -> None:
+    """Save a checkpoint of another format in the store; nothing in it is executed."""
+    check_json(json)
+    with _opened(store, write=True) as opened:
+        from nbrewind.training.convert import open_source
+        from nbrewind.training.convert.storing import store_source
+        from nbrewind.training.rules import Rules
+
+        try:
+            known = Rules.parse(rules.read_text(encoding="utf-8")) if rules else None
+        except (OSError, UnicodeDecodeError) as exc:
+            raise UsageError(f"cannot read the rules in {rules}: {exc}") from exc
+        with open_source(path, format, rules=known, trusted=trusted) as source:
+            result = store_source(opened, source, run=run, step=step)
+            left_out = [*map(str, source.notes.get("left out", ()))]
+            found = {
+                "run": run,
+                "step": step,
+                "save": result.save,
+                "format": source.format,
+                "tensors": len(source.tensors),
+                "left_out": left_out,
+            }
+    if json is not None:
+        write_json(found, json)
+        return
+    typer.echo(f"{run}@{step}  {result.save[:8]}  {len(source.tensors)} tensors, {source.format}")
+    for name in left_out:
+        typer.echo(f"  left out: {name}")
+
+
+@app.command("export")
+def export(
+    checkpoint: Which,
+    path: Annotated[Path, typer.Argument(help="A new file or folder.")],
+    format: Annotated[str, typer.Option("--format", help="safetensors, torch or dcp.")],
+    part: Annotated[
+        str | None,
+        typer.Option(
+            "--part", metavar="NAME", help="Only this part, such as model.", show_default=False
+        ),
+    ] = None,
+    store: Store = None,
+    json: Json = None,
+) -> None:
+    """Write a checkpoint in another format. Safetensors have tensors only: the rest is listed."""
+    from nbrewind.training.describing import chosen
+
+    check_json(json)
+    with _opened(store) as opened:
+        from nbrewind.training.convert import TARGETS
+        from nbrewind.training.convert.storing import stored_source
+
+        if format not in TARGETS:
+            raise UsageError(f"there is no format {format}: there are {', '.join(TARGETS)}")
+        source = stored_source(opened, chosen(opened, checkpoint)[1])
+        if part is not None:
+            source = source.part(part)
+        left_out = TARGETS[format](source, path)
+        found = {
+            "path": str(path),
+            "format": format,
+            "tensors": len(source.tensors),
+            "left_out": left_out,
+        }
+    if json is not None:
+        write_json(found, json)
+        return
+    typer.echo(f"{path}  {len(source.tensors)} tensors")
+    for name in left_out:
+        typer.echo(f"  left out: {name}")
