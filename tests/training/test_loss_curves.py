@@ -19,7 +19,7 @@ from .layouts import LAYOUTS, VOCABULARY
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 BATCH, LENGTH = 12, 7
-IN_TP = {"TP2", "TP4"}
+IN_TP = {"TP2"}
 
 
 def losses(name: str, source: str, place: str, first: int, last: int, *, save: bool) -> list[float]:
@@ -57,7 +57,7 @@ def losses(name: str, source: str, place: str, first: int, last: int, *, save: b
 
 
 QUICK = ["1", "DP2", "TP2", "FSDP2x2"]
-LONG = [*QUICK, "DP3", "TP4", "FSDP2x4", "HSDP2x2"]
+LONG = [*QUICK, "DP3", "FSDP2x4", "HSDP2x2"]
 
 
 @pytest.mark.timeout(900)
