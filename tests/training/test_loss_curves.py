@@ -76,7 +76,9 @@ def test_the_losses_are_those_of_an_uninterrupted_run(
         pool = ranks(LAYOUTS[name].world)
         for source in some:
             resumed = pool.run(lambda n=name, s=source: losses(n, s, place, 3, 6, save=False))[0]
-            if source == name:
+            # DDP shares gradients out to buckets anew after its first step, which more than two
+            # ranks then add up in another order.
+            if source == name != "DP3":
                 assert resumed == whole[name][3:], name  # to the bit
             else:
                 expected = pytest.approx(whole[source][3:], rel=2e-5)
