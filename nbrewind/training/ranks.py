@@ -63,6 +63,7 @@ class GroupOfRanks:
         members = dist.get_process_group_ranks(group or dist.group.WORLD)
         self.rank = dist.get_rank(group)
         self.world = len(members)
+        self._looking = min(_LOOKING, timeout)
         self._group, self._afterwards = (
             dist.new_group(
                 members,
@@ -71,7 +72,7 @@ class GroupOfRanks:
                 use_local_synchronization=True,
             )
             # The second serves to find out who is missing when the first has failed.
-            for seconds in (timeout, timeout + _LOOKING)
+            for seconds in (timeout, timeout + self._looking)
         )
         self._processes: list[tuple[str, int]] = self.gather((_machine(), os.getpid()))
 
@@ -134,7 +135,7 @@ class GroupOfRanks:
 
         try:
             dist.monitored_barrier(
-                self._afterwards, datetime.timedelta(seconds=_LOOKING), wait_all_ranks=True
+                self._afterwards, datetime.timedelta(seconds=self._looking), wait_all_ranks=True
             )
         except RuntimeError as exc:
             named = re.search(r"[Rr]anks? ([\d, ]+) failed", str(exc))
