@@ -87,6 +87,10 @@ def _why(cell: CellStatus) -> str:
 
 
 def _saved(store: StoreABC, run: str, until: int | None) -> int | None:
+    from nbrewind.model.checkpoints import CHECKPOINT_PREFIX
+
+    if not any(True for _ in store.refs(CHECKPOINT_PREFIX + run)):
+        return None  # without loading what training needs
     from nbrewind.training.finding import saved_steps
 
     return saved_steps(store, run, until)

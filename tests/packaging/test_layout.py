@@ -53,6 +53,9 @@ def test_wheel_holds_every_package_and_both_kernelspecs(tmp_path: Path) -> None:
     assert "nbrewind/py.typed" in names
 
 
+SOURCES = [ROOT, ROOT / "kernels", ROOT / "analysis", ROOT / "packaging"]
+
+
 def test_every_module_that_core_code_imports_is_a_core_dependency() -> None:
     """At module level, code outside tests uses the standard library, itself and dependencies."""
     names = {"ipython": "IPython", "pyzmq": "zmq"}
@@ -71,7 +74,21 @@ def test_every_module_that_core_code_imports_is_a_core_dependency() -> None:
                     tops = [alias.name.split(".")[0] for alias in node.names]
                 elif isinstance(node, ast.ImportFrom) and node.level == 0:
                     tops = [(node.module or "").split(".")[0]]
-                assert set(tops) <= allowed, f"{path}: {set(tops) - allowed}"
+                of_training = (ROOT / "nbrewind" / "training") in path.parents
+                more = {"torch", "numpy"} if of_training else set()
+                assert set(tops) <= allowed | more, f"{path}: {set(tops) - allowed}"
+
+
+def test_training_is_imported_without_torch_and_numpy() -> None:
+    """Kernels import these parts of it, whoever uses them."""
+    code = (
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['numpy'] = None\n"
+        "import nbrewind.training, nbrewind.training.context\n"
+        "import nbrewind.training.launching.launch, nbrewind_kernels.engine\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environ)
 
 
 def test_torch_is_never_a_core_dependency_and_pinned_for_the_tests() -> None:
