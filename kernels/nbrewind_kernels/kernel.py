@@ -31,6 +31,7 @@ from ipykernel.ipkernel import IPythonKernel
 from IPython.utils.tokenutil import token_at_cursor
 from traitlets import Enum, Unicode
 
+from nbrewind.training.context import provide_outputs
 from nbrewind_kernels.cells import Cell, Cells, is_recorded
 from nbrewind_kernels.control import answer
 from nbrewind_kernels.cursor_names import head_name, names_at
@@ -39,6 +40,7 @@ from nbrewind_kernels.leftovers import in_cell
 from nbrewind_kernels.location import Location
 from nbrewind_kernels.magic import RewindMagics
 from nbrewind_kernels.outputs import COMMS, OutputRecorder, publish_again
+from nbrewind_kernels.outputs_so_far import OutputsSoFar
 from nbrewind_kernels.pending_results import settle
 from nbrewind_kernels.policies import cell_request
 from nbrewind_kernels.ports import CellEngine, Execute, Reuse, Shell
@@ -166,14 +168,23 @@ class RewindKernel(_Base):  # type: ignore[misc]
         request = cell_request(str(content.get("code", "")), meta.get("cellId"), meta)
         cell = self.cells.open(request, parent["header"]["msg_id"])
         token, marker = _cell.set(cell), in_cell.set(True)
+        provide_outputs(self._outputs_so_far(cell, parent))
         try:
             await super().execute_request(stream, ident, parent)
         finally:
             with deferred() as deferral:
+                provide_outputs(None)
                 _cell.reset(token)
                 in_cell.reset(marker)
                 self.cells.finish(cell)
             self._swallow(deferral.pending)
+
+    def _outputs_so_far(self, cell: Cell, parent: dict[str, Any]) -> OutputsSoFar | None:
+        recorder, recording = self.cells.recorder, cell.recording
+        if recorder is None or recording is None:
+            return None
+        topic = self.shell.displayhook.topic
+        return OutputsSoFar(recorder, recording, self.session, self.iopub_socket, parent, topic)
 
     async def do_execute(
         self,

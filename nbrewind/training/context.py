@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
 
@@ -29,10 +30,21 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was finished is made again, not restored."""
 
 
+class Outputs(Protocol):
+    """The outputs of the running cell."""
+
+    def so_far(self) -> bytes:
+        """What it has published, in a form of the kernel's."""
+
+    def show_again(self, outputs: bytes) -> None:
+        """Show what `so_far` returned in place of what it has published."""
+
+
 class _Source:
     """Who tells, at present."""
 
     ask: Callable[[], Context | None] | None = None
+    outputs: Outputs | None = None
 
 
 def current() -> Context | None:
@@ -43,6 +55,16 @@ def current() -> Context | None:
 def provide(ask: Callable[[], Context | None] | None) -> None:
     """Say who tells from now on; None: nobody."""
     _Source.ask = ask
+
+
+def outputs() -> Outputs | None:
+    """The outputs of the running cell; None where nobody keeps them."""
+    return _Source.outputs
+
+
+def provide_outputs(kept: Outputs | None) -> None:
+    """Say who keeps the outputs from now on; None: nobody."""
+    _Source.outputs = kept
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from typing import Any, Self
 from nbrewind.errors import CheckpointError, UsageError
 from nbrewind.training import generators, states, trees
 from nbrewind.training.checkpointer import Checkpointer
-from nbrewind.training.context import Context, current
+from nbrewind.training.context import Context, current, outputs
 from nbrewind.training.data_position import DataPosition
 from nbrewind.training.finding import checkpoints
 from nbrewind.training.intervals import MEAN_TIME_BETWEEN_FAILURES, Interval, seconds_of
@@ -118,6 +118,8 @@ class Session:
         self._context = context
         self._pickles = pickles
         self._timeout = timeout
+        # An explicit name may be that of another cell's run.
+        self._outputs = outputs() if context is not None else None
         self._stopping = Stopping()
         self._variables = Variables(context.names if context is not None else (), self._state)
         self._loops = 0
@@ -290,6 +292,7 @@ class Session:
             "data": self._data.state(),
             "generators": self._ended or generators.capture(),
             "variables": self._variables.capture(),
+            "outputs": self._outputs.so_far() if self._outputs is not None else b"",
         }
         return {**self._state, _OWN: own}
 
@@ -317,6 +320,8 @@ class Session:
                 self._state[name] = self._variables.put_into(value, loaded.values[name])
         own = loaded.values[_OWN]
         self._variables.put(own["variables"])
+        if self._outputs is not None and own["outputs"]:
+            self._outputs.show_again(own["outputs"])
         self._restored = own
         self._loop, self._loop_step, self._left = own["loop"], own["step"], own["left"]
         self.step = self.resumed = self._saved_at = loaded.step

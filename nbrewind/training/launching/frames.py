@@ -30,6 +30,10 @@ class Kind(IntEnum):
     """Kernel to rank: where are you?"""
     SEEN = 7
     """The answer to `LOOK`: `Position`."""
+    OUTPUTS = 8
+    """A rank asks for the outputs of the cell so far; the answer with them."""
+    SHOW = 9
+    """A rank has outputs to be shown in place of those so far."""
 
 
 class Hello(msgspec.Struct, frozen=True):

@@ -17,12 +17,13 @@ import sys
 import threading
 import traceback
 import types
+from queue import SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any
 
 import msgspec
 
-from nbrewind.training.context import provide
+from nbrewind.training.context import provide, provide_outputs
 from nbrewind.training.launching import frames
 from nbrewind.training.launching.agent import AGENT
 from nbrewind.training.launching.frames import Failure, Hello, Kind, Position
@@ -58,6 +59,7 @@ def run() -> None:
     if message is None:
         os._exit(1)
     # From here on the notebook may go away, or ask for something.
+    _outputs.control = control
     listener = threading.Thread(
         target=_listen, args=(control,), name="nbrewind-control", daemon=True
     )
@@ -70,6 +72,7 @@ def run() -> None:
         linecache.cache.update({name: _lines(name, text) for name, text in work.sources.items()})
         _as_in_notebook(work)
         provide(lambda: work.context)
+        provide_outputs(_outputs)
         job = unpack(work.job, main.__dict__)
         known = classes_known()
         result = run_work(job, main.__dict__, known)
@@ -162,6 +165,30 @@ def _is_ours(trace: TracebackType) -> bool:
     return os.path.dirname(trace.tb_frame.f_code.co_filename) == os.path.dirname(__file__)
 
 
+class _NotebookOutputs:
+    """The outputs of the cell, which the notebook's process keeps; for the first rank."""
+
+    control: socket.socket
+    answers: SimpleQueue[bytes] = SimpleQueue()
+
+    def so_far(self) -> bytes:
+        """See `context.Outputs`."""
+        if os.environ.get("RANK") != "0":
+            return b""
+        _flush()
+        _send(self.control, Kind.OUTPUTS, b"")
+        return self.answers.get()
+
+    def show_again(self, outputs: bytes) -> None:
+        """See `context.Outputs`."""
+        if os.environ.get("RANK") == "0":
+            _flush()
+            _send(self.control, Kind.SHOW, outputs)
+
+
+_outputs = _NotebookOutputs()
+
+
 # -- what the notebook asks meanwhile ------------------------------------------------------
 
 
@@ -171,6 +198,8 @@ def _listen(control: socket.socket) -> None:
         kind, body = message
         if kind is Kind.SIGNAL:
             os.kill(os.getpid(), msgspec.msgpack.decode(body, type=int))
+        elif kind is Kind.OUTPUTS:
+            _outputs.answers.put(bytes(body))
         elif kind is Kind.LOOK:
             _send(control, Kind.SEEN, msgspec.msgpack.encode(_position()))
     os.kill(os.getpid(), signal.SIGKILL)

@@ -26,6 +26,7 @@ import msgspec
 
 from nbrewind.errors import LaunchError, RankFailed
 from nbrewind.state.file_events import LAUNCHER
+from nbrewind.training.context import outputs
 from nbrewind.training.launching import frames
 from nbrewind.training.launching.agent import Ended, Job, Verdict
 from nbrewind.training.launching.console import Console
@@ -257,6 +258,13 @@ class Supervisor:
             self._watch.ended(number)
         elif kind is Kind.SEEN:
             self._watch.seen(number, msgspec.msgpack.decode(body, type=frames.Position))
+        elif kind is Kind.OUTPUTS:
+            self._read_output()  # what was written before it asked belongs to it
+            kept = outputs()
+            self._send(number, Kind.OUTPUTS, kept.so_far() if kept is not None else b"")
+        elif kind is Kind.SHOW and (kept := outputs()) is not None:
+            self._read_output()
+            kept.show_again(body)
 
     def _close(self, connection: _Connection) -> None:
         with suppress(KeyError):
@@ -295,6 +303,13 @@ class Supervisor:
         except OSError:
             unsent.clear()  # reading will tell that the rank has gone
         self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+
+    def _read_output(self) -> None:
+        """Show what ranks have written by now."""
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.data, _Connection) and key.data.channel in self._consoles:
+                while self._read(key.data):
+                    continue
 
     def _drain(self) -> None:
         """Read what ranks wrote before they ended. What they started may keep sockets open."""
