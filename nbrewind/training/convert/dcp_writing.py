@@ -49,6 +49,8 @@ def write_dcp(source: Source, folder: Path) -> list[str]:
         CheckpointError: the folder is there; parts of tensors are missing or damaged.
         StoreNotWritable: it cannot be written.
     """
+    if not isinstance(source.tree, dict):
+        raise CheckpointError("DCP's folders hold dictionaries, and the checkpoint is none")
     with new_folder(Path(folder)) as part, _failures_as_they_are():
         save(
             # DCP plans with tensors that have no elements; the planner reads them when written.

@@ -39,9 +39,16 @@ class LogicalTensor:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> LogicalTensor:
-        """One that is there already."""
-        shape = tuple(tensor.shape)
-        return cls(shape, tensor.dtype, (LogicalPart(Box.whole(shape), lambda: tensor),))
+        """One that is there already.
+
+        Raises:
+            CheckpointError: it is sparse, or quantized by torch's old types.
+        """
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            kind = tensor.dtype if tensor.is_quantized else tensor.layout
+            raise CheckpointError(f"a tensor of {kind} has no place in logical tensors")
+        shape, plain = tuple(tensor.shape), tensor.resolve_conj().resolve_neg()
+        return cls(shape, tensor.dtype, (LogicalPart(Box.whole(shape), lambda: plain),))
 
     @property
     def nbytes(self) -> int:
@@ -93,8 +100,10 @@ class Source:
         """All tensors, by the keys on the way to them, joined by dots.
 
         Raises:
-            CheckpointError: two tensors have the same name.
+            CheckpointError: two tensors have the same name, or one has none.
         """
+        if isinstance(self.tree, LogicalTensor):
+            raise CheckpointError("the checkpoint is a tensor without a name")
         found: dict[str, LogicalTensor] = {}
         for keys, value in leaves(self.tree):
             if isinstance(value, LogicalTensor):
@@ -155,8 +164,19 @@ def loaded(tree: Any) -> Any:
 
 
 def logical(tree: Any) -> Any:
-    """A tree with a `LogicalTensor` in place of each tensor; containers are new."""
-    return with_leaves(tree, lambda tensor, _: LogicalTensor.of(tensor.detach()), torch.Tensor)
+    """A tree with a `LogicalTensor` in place of each tensor; containers are new.
+
+    Raises:
+        CheckpointError: a tensor is sparse or quantized; the message names it.
+    """
+
+    def one(tensor: torch.Tensor, name: str) -> LogicalTensor:
+        try:
+            return LogicalTensor.of(tensor.detach())
+        except CheckpointError as exc:
+            raise CheckpointError(f"{name}: {exc}") from exc
+
+    return with_leaves(tree, one, torch.Tensor)
 
 
 def rejoined(shape: Shape, dtype: torch.dtype, parts: Iterable[LogicalPart]) -> LogicalTensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from nbrewind.training import trees
 from nbrewind.training.convert.folders import new_file
 from nbrewind.training.convert.sources import Source, loaded, logical
 from nbrewind.training.convert.weights_only import load
@@ -37,7 +38,21 @@ def write_torch(source: Source, path: Path) -> list[str]:
         CheckpointError: parts of tensors are missing or damaged.
         StoreNotWritable: it cannot be written.
     """
-    tree = loaded(source.tree)
+    tree = trees.with_leaves(loaded(source.tree), _Alone(), torch.Tensor)
     with new_file(Path(path)) as part:
         torch.save(tree, part)
     return []
+
+
+class _Alone:
+    """Views of larger memory, copied: torch would write all of that. What was tied stays tied."""
+
+    def __init__(self) -> None:
+        self._copies: dict[Any, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __call__(self, tensor: torch.Tensor, _: str) -> torch.Tensor:
+        if tensor.untyped_storage().nbytes() <= tensor.numel() * tensor.itemsize:
+            return tensor
+        key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        # The original is kept, or its address could be another's.
+        return self._copies.setdefault(key, (tensor, tensor.clone()))[1]

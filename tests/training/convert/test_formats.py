@@ -224,3 +224,50 @@ def test_a_format_is_told_by_what_is_there(tmp_path: Path) -> None:
         open_source(tmp_path / "y")
     with pytest.raises(CheckpointError, match="no format safetensor; did you mean safetensors"):
         open_source(tmp_path / "x", "safetensor")
+
+
+def test_a_small_view_is_written_alone_and_ties_stay(tmp_path: Path) -> None:
+    large = torch.randn(1000, 100)
+    small = large[1:3]
+    torch.save({"a": small, "b": small, "c": large[1:3]}, tmp_path / "x.pt")
+    source = open_source(tmp_path / "x.pt")
+    write_torch(source, tmp_path / "y.pt")
+    write_dcp(source, tmp_path / "dcp")
+    write_safetensors(source, tmp_path / "z.safetensors")
+    assert (tmp_path / "y.pt").stat().st_size < 5_000
+    assert sum(path.stat().st_size for path in (tmp_path / "dcp").iterdir()) < 12_000
+    found = torch.load(tmp_path / "y.pt")
+    assert found["a"].data_ptr() == found["b"].data_ptr() == found["c"].data_ptr()
+    assert torch.equal(found["a"], small)
+
+
+def test_a_conjugate_is_written_as_what_it_is(tmp_path: Path) -> None:
+    tensor = torch.randn(3, dtype=torch.complex64).conj()
+    write_safetensors(Source({"w": LogicalTensor.of(tensor)}), tmp_path / "x.safetensors")
+    assert torch.equal(open_source(tmp_path / "x.safetensors").tensors["w"].read(), tensor)
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ({"a": {"w": torch.eye(3).to_sparse()}}, r"a\.w: a tensor of torch.sparse_coo"),
+        ({"w": torch.ones(2, dtype=torch.complex128)}, r"w is torch.complex128, which"),
+        (torch.ones(3), "a tensor without a name"),
+        ({"a.b": torch.ones(3), "a": {"b": torch.ones(2)}}, r"two tensors are called a\.b"),
+        ({"__metadata__": torch.ones(3)}, "no tensors called __metadata__"),
+    ],
+)
+def test_what_a_format_has_no_place_for_is_told(tmp_path: Path, state: Any, problem: str) -> None:
+    torch.save(state, tmp_path / "x.pt")
+
+    def convert() -> None:
+        write_safetensors(open_source(tmp_path / "x.pt"), tmp_path / "x.safetensors")
+
+    with pytest.raises(CheckpointError, match=problem):
+        convert()
+    assert not (tmp_path / "x.safetensors").exists()
+
+
+def test_folders_of_dcp_hold_dictionaries(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="and the checkpoint is none"):
+        write_dcp(Source([LogicalTensor.of(torch.ones(2))]), tmp_path / "dcp")
