@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+
+import numpy as np
 
 from nbrewind.model.blobs import LEAF_BYTES
 from nbrewind.model.checkpoints import SavedPart, SavedTensor
@@ -11,9 +13,6 @@ from nbrewind.store.abc import StoreWriter
 from nbrewind.training.deltas import Chains, Layers
 from nbrewind.training.grid import tiles
 from nbrewind.training.parts import Part, flat_bytes
-
-if TYPE_CHECKING:
-    pass
 
 _SMALL = 16 * 1024
 """Parts of fewer bytes share objects."""
@@ -40,7 +39,8 @@ def write_parts(
     filled = 0
     for part in parts:
         key = part.name, part.own
-        first.setdefault(key, part)
+        if key not in first:
+            first[key] = replace(part, data=np.empty(0))  # its elements are not kept
         saved.setdefault(key, [])
         if part.nbytes == 0:
             saved[key].append(SavedPart(part.box.offsets, part.box.lengths, ()))

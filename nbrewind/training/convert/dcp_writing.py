@@ -12,7 +12,11 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
-from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.filesystem import (
+    DEFAULT_SUFFIX,
+    FileSystemWriter,
+    _StorageInfo,
+)
 from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
     MetadataIndex,
@@ -20,11 +24,14 @@ from torch.distributed.checkpoint.metadata import (
 )
 from torch.distributed.checkpoint.planner import (
     SavePlan,
+    SavePlanner,
     TensorWriteData,
     WriteItem,
     WriteItemType,
 )
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 
 from nbrewind.errors import CheckpointError, NBRewindError
 from nbrewind.training.boxes import Box
@@ -55,7 +62,7 @@ def write_dcp(source: Source, folder: Path) -> list[str]:
         save(
             # DCP plans with tensors that have no elements; the planner reads them when written.
             with_leaves(source.tree, _planned, LogicalTensor),
-            storage_writer=FileSystemWriter(part, sync_files=False),
+            storage_writer=_Writer(part, sync_files=False),
             planner=_Planner(source),
             no_dist=True,
         )
@@ -128,8 +135,33 @@ class _Planner(DefaultSavePlanner):
             content = io.BytesIO()
             torch.save(self.state_dict[write_item.index.fqn], content)
             return content
-        # A copy: `torch.save` writes all of the storage that a view is of.
-        return self._parts[write_item.index].read().clone()
+        found = self._parts[write_item.index].read().contiguous()
+        # `torch.save` writes all of the storage that a view is of.
+        alone = found.untyped_storage().nbytes() == found.nbytes
+        return found if alone else found.clone()
+
+
+class _Writer(FileSystemWriter):
+    """Writes items one after the other; DCP's own keeps all tensors of a file until its end."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        file = f"{plan.storage_data.prefix}0{DEFAULT_SUFFIX}"
+        results = []
+        with open(Path(self.path) / file, "wb") as stream:
+            for item in plan.items:
+                start = stream.tell()
+                data = planner.resolve_data(item)
+                if isinstance(data, io.BytesIO):
+                    stream.write(data.getbuffer())
+                else:
+                    torch.save(data, stream)
+                length = stream.tell() - start
+                place = _StorageInfo(file, start, length)
+                results.append(WriteResult(item.index, length, place))
+                del data
+        done: Future[list[WriteResult]] = Future()
+        done.set_result(results)
+        return done
 
 
 def _apart(tensor: LogicalTensor) -> list[LogicalPart]:

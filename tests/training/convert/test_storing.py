@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
@@ -16,7 +18,8 @@ import nbrewind.training as nt
 from nbrewind.cli.app import app
 from nbrewind.errors import CheckpointError
 from nbrewind.store.opening import open_store
-from nbrewind.training.convert import LogicalTensor, Source
+from nbrewind.training.boxes import Box
+from nbrewind.training.convert import LogicalPart, LogicalTensor, Source
 from nbrewind.training.convert.storing import store_source
 
 
@@ -110,3 +113,26 @@ def test_a_value_that_is_not_plain_leaves_nothing_behind(tmp_path: Path) -> None
         store_source(store, source, run="r")
     assert [*store.refs()] == []
     store.close()
+
+
+def test_few_tensors_are_in_memory_at_a_time(tmp_path: Path) -> None:
+    alive, most = 0, 0
+
+    def gone() -> None:
+        nonlocal alive
+        alive -= 1
+
+    def read() -> torch.Tensor:
+        nonlocal alive, most
+        elements = np.full(2**18, alive, np.float32)  # 1 MiB
+        weakref.finalize(elements, gone)
+        alive += 1
+        most = max(most, alive)
+        return torch.from_numpy(elements)
+
+    part = LogicalPart(Box.whole((2**18,)), read)
+    tensor = LogicalTensor((2**18,), torch.float32, (part,))
+    store = open_store(tmp_path / "store")
+    store_source(store, Source({str(n): tensor for n in range(80)}), run="r")
+    store.close()
+    assert most < 20
