@@ -37,6 +37,7 @@ from nbrewind.errors import CheckpointError, NBRewindError
 from nbrewind.training.boxes import Box
 from nbrewind.training.convert.folders import new_folder
 from nbrewind.training.convert.sources import LogicalPart, LogicalTensor, Source
+from nbrewind.training.convert.torch_files import save as write
 from nbrewind.training.trees import with_leaves
 
 
@@ -154,7 +155,7 @@ class _Writer(FileSystemWriter):
                 if isinstance(data, io.BytesIO):
                     stream.write(data.getbuffer())
                 else:
-                    torch.save(data, stream)
+                    write(data, stream)
                 length = stream.tell() - start
                 place = _StorageInfo(file, start, length)
                 results.append(WriteResult(item.index, length, place))

@@ -13,6 +13,7 @@ from nbrewind.errors import CheckpointError, RuleError
 from nbrewind.training.boxes import Box, Piece, uncovered
 from nbrewind.training.convert.folders import new_folder
 from nbrewind.training.convert.sources import LogicalPart, LogicalTensor, Source, logical, rejoined
+from nbrewind.training.convert.torch_files import save
 from nbrewind.training.convert.weights_only import load
 from nbrewind.training.rules import Mapping as RankMapping
 from nbrewind.training.rules import Mesh, Rules
@@ -189,7 +190,8 @@ def write_ranks(source: Source, folder: Path, rules: Rules, mesh: Mesh) -> list[
     with new_folder(Path(folder)) as part:
         for rank, mappings in enumerate(compiled):
             state = {name: _local(tensors[name], mappings[name]) for name in tensors}
-            torch.save(state, part / f"rank_{rank:05}.pt")
+            with open(part / f"rank_{rank:05}.pt", "wb") as file:
+                save(state, file)
     return [*source.values]
 
 

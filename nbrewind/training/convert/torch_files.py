@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -39,9 +39,43 @@ def write_torch(source: Source, path: Path) -> list[str]:
         StoreNotWritable: it cannot be written.
     """
     tree = trees.with_leaves(loaded(source.tree), _Alone(), torch.Tensor)
-    with new_file(Path(path)) as part:
-        torch.save(tree, part)
+    with new_file(Path(path)) as part, open(part, "wb") as file:
+        save(tree, file)
     return []
+
+
+def save(value: Any, file: BinaryIO) -> None:
+    """As `torch.save`, which says "unexpected pos" of a full disk.
+
+    Raises:
+        OSError: what the system said.
+    """
+    recording: Any = _Recording(file)
+    try:
+        torch.save(value, recording)
+        file.flush()
+    except Exception:
+        if recording.failure is not None:
+            raise recording.failure from None
+        raise
+
+
+class _Recording:
+    """A file to write that remembers why it could not be."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.failure: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        try:
+            return self._file.write(content)
+        except OSError as exc:
+            self.failure = self.failure or exc
+            raise
+
+    def flush(self) -> None:
+        self._file.flush()
 
 
 class _Alone:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import struct
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 
-from nbrewind.errors import CheckpointError, RuleError
+from nbrewind.errors import CheckpointError, RuleError, StoreNotWritable
 from nbrewind.training.boxes import Box
 from nbrewind.training.convert import (
     LogicalPart,
@@ -271,3 +274,30 @@ def test_what_a_format_has_no_place_for_is_told(tmp_path: Path, state: Any, prob
 def test_folders_of_dcp_hold_dictionaries(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="and the checkpoint is none"):
         write_dcp(Source([LogicalTensor.of(torch.ones(2))]), tmp_path / "dcp")
+
+
+FORMATS_OF_FILES = {
+    "safetensors": lambda source, path: write_safetensors(source, path),
+    "one file": lambda source, path: write_safetensors(source, path.with_suffix(".safetensors")),
+    "torch": write_torch,
+    "dcp": write_dcp,
+    "ranks": lambda source, path: write_ranks(
+        source, path, Rules.parse("* = replicate"), Mesh({"dp": 2})
+    ),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of files are as on Linux")
+@pytest.mark.parametrize("format", FORMATS_OF_FILES)
+def test_a_disk_that_is_full_is_told_and_nothing_stays(tmp_path: Path, format: str) -> None:
+    source = Source({"w": LogicalTensor.of(torch.randn(300, 300))})
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+    try:
+        with pytest.raises(StoreNotWritable, match="cannot write"):
+            FORMATS_OF_FILES[format](source, tmp_path / "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert [*tmp_path.iterdir()] == []
