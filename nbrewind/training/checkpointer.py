@@ -14,6 +14,7 @@ from nbrewind.errors import CheckpointError, NBRewindError
 from nbrewind.model.checkpoints import Checkpoint
 from nbrewind.model.refs import StoredRef
 from nbrewind.store import open_store
+from nbrewind.training.committing import Saved
 from nbrewind.training.finding import checkpoints, find
 from nbrewind.training.layouts import Layouts
 from nbrewind.training.loading import Loaded, load_into
@@ -22,7 +23,7 @@ from nbrewind.training.places import default_place
 from nbrewind.training.ranks import these_ranks
 from nbrewind.training.reading import read_checkpoint
 from nbrewind.training.rules.ruleset import Rules
-from nbrewind.training.saving import Pending, Saved, Saver
+from nbrewind.training.saving import Pending, Saver
 from nbrewind.training.states import collect, roles
 
 
@@ -95,7 +96,7 @@ class Checkpointer:
         """
         name = self._layouts.name
         return self._saving().save(
-            collect(state, name),
+            lambda: collect(state, name),
             lambda tensors: roles(state, tensors, name),
             step=step,
             final=final,
@@ -119,7 +120,7 @@ class Checkpointer:
         if self._overlap:
             self._hook(state)
         return self._saving().save_later(
-            collect(state, name),
+            lambda: collect(state, name),
             lambda tensors: roles(state, tensors, name),
             step=step,
             final=final,

@@ -70,6 +70,7 @@ class State:
             (
                 name,
                 tensor.dtype,
+                tensor.layout,
                 tuple(tensor.size()),
                 getattr(tensor, "placements", None),
                 getattr(tensor, "device_mesh", None),

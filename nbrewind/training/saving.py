@@ -1,80 +1,30 @@
-"""Saving: all ranks make their fragments durable, then one publishes the checkpoint.
+"""The first half of a save: ranks agree on who saves what, and live tensors are copied.
 
-A reader sees all of a checkpoint or nothing. A save that fails on one rank fails on all, and
-says on which.
+What goes wrong on one rank is told on all, so that none waits for it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import torch
-from blake3 import blake3
-from xxhash import xxh3_128_digest
 
-from nbrewind.errors import CheckpointError, NBRewindError, StoreError
-from nbrewind.model.blobs import ObjectId
-from nbrewind.model.checkpoints import (
-    CHECKPOINT_PREFIX,
-    FRAGMENT_PREFIX,
-    Checkpoint,
-    Fragment,
-)
-from nbrewind.model.refs import RefBody
+from nbrewind.errors import CheckpointError, NBRewindError
 from nbrewind.store.abc import Store
+from nbrewind.training.committing import Committer, Job, Saved, compared, failure
 from nbrewind.training.deltas import Chains
 from nbrewind.training.finding import find
-from nbrewind.training.fragments import write_parts
 from nbrewind.training.holding import Holding, Live, State
 from nbrewind.training.layouts import Layouts, Roles
-from nbrewind.training.partial import Partial, Rotation
-from nbrewind.training.parts import Part
+from nbrewind.training.partial import Partial
 from nbrewind.training.planning import Plan, plan
 from nbrewind.training.ranks import Ranks
 from nbrewind.training.reading import read_fragment
 from nbrewind.training.staging import Stage, copy_all
-from nbrewind.training.tensors import array
-
-_COMPARED_ALWAYS = 1024 * 1024
-"""Replicas of fewer bytes are compared at every save, larger ones at the first."""
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A checkpoint that is durable."""
-
-    run: str
-    step: int
-    save: str
-    record: ObjectId
-    bytes_state: int
-    """Bytes of all ranks' tensors that were saved."""
-    bytes_added: int
-    """Those that the store did not have, before compression."""
-    differing: tuple[str, ...] = ()
-    """Tensors that ranks have under one name with different values: each rank's own is kept."""
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A save of which nothing depends on the live state any more."""
-
-    live: Live
-    agreed: Plan
-    first: bool
-    step: int
-    final: bool
-    notes: dict[str, Any]
-    timing: dict[str, float]
-    copy: Callable[[], None] | None = None
-    """What has still to be copied of the live state."""
 
 
 class Pending:
@@ -123,17 +73,13 @@ class Saver:
         self.run = run
         self._store = store
         self._ranks = ranks()
-        self._writers = ranks()
         self._pickles = pickles
-        self._lineage = uuid.uuid4().hex
-        self._nonce = self._ranks.gather(uuid.uuid4().hex)[0]
-        self._number = 0
         self.layouts = layouts or Layouts(self._ranks)
         self._layout: list[tuple[Any, ...]] | None = None
         self._holding: Holding | None = None
         self._plan: Plan | None = None
         self._chains = Chains() if deltas else None
-        self._rotation = Rotation(partial) if partial is not None else None
+        self._committer = Committer(store, run, ranks(), self.layouts, self._chains, partial)
         # The values that differences are from must stay as they are: two stages take turns.
         self._stages = [Stage(), Stage()] if deltas else [Stage()]
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbrewind-checkpoint")
@@ -143,7 +89,7 @@ class Saver:
 
     def save(
         self,
-        tree: Mapping[str, Any],
+        take: Callable[[], Mapping[str, Any]],
         roles: Callable[[Iterable[str]], Roles] | None = None,
         *,
         step: int,
@@ -153,7 +99,8 @@ class Saver:
         """Save a tree (`states.collect`) and wait until the checkpoint is durable.
 
         Args:
-            tree: Tensors and plain values; must not change during the call.
+            take: Gives the tree: tensors and plain values, which must not change during the call.
+                What it raises is told on all ranks.
             roles: Tells what its tensors are, see `states.roles`.
             step: Steps that were made.
             final: The run has come to its end.
@@ -164,11 +111,11 @@ class Saver:
                 message says on which rank it failed and why.
         """
         self.wait()
-        return self._write(self._begin(tree, roles, step, final, notes, copy=False))
+        return self._write(self._begin(take, roles, step, final, notes, copy=False))
 
     def save_later(
         self,
-        tree: Mapping[str, Any],
+        take: Callable[[], Mapping[str, Any]],
         roles: Callable[[Iterable[str]], Roles] | None = None,
         *,
         step: int,
@@ -181,7 +128,7 @@ class Saver:
         One save is under way at a time: another waits for the one before.
 
         Args:
-            tree: As of `save`.
+            take: As of `save`.
             roles: As of `save`.
             step: As of `save`.
             final: As of `save`.
@@ -194,7 +141,7 @@ class Saver:
                 the next call.
         """
         self.wait()
-        job = self._begin(tree, roles, step, final, notes, copy=True, overlap=overlap)
+        job = self._begin(take, roles, step, final, notes, copy=True, overlap=overlap)
         self._pending = Pending(self._thread.submit(self._write, job))
         return self._pending
 
@@ -212,7 +159,7 @@ class Saver:
 
     def _begin(
         self,
-        tree: Mapping[str, Any],
+        take: Callable[[], Mapping[str, Any]],
         roles: Callable[[Iterable[str]], Roles] | None,
         step: int,
         final: bool,
@@ -220,16 +167,19 @@ class Saver:
         *,
         copy: bool,
         overlap: bool = False,
-    ) -> _Job:
+    ) -> Job:
         begun = time.perf_counter()
         state: State | None = None
-        problem = ""
+        problem, cause = "", None
         try:
-            state = State(tree, roles, pickles=self._pickles)
-        except NBRewindError as exc:
-            problem = str(exc)  # the other ranks have to hear of it first
+            state = State(take(), roles, pickles=self._pickles)
+        except Exception as exc:  # the other ranks have to hear of it first
+            problem, cause = _said(exc), exc
         looked = time.perf_counter()
-        agreed, first = self._agree(state, problem, step)
+        try:
+            agreed, first = self._agree(state, problem, step)
+        except CheckpointError as exc:
+            raise exc from cause
         assert state is not None
         assert self._holding is not None
         live = self._holding.look(state)
@@ -242,13 +192,23 @@ class Saver:
             "plan": planned - looked,
             "stage": time.perf_counter() - planned,
         }
-        return _Job(live, agreed, first, step, final, dict(notes or {}), timing, later)
+        return Job(live, agreed, first, step, final, dict(notes or {}), timing, later)
+
+    def _write(self, job: Job) -> Saved:
+        if job.copy is not None:
+            begun = time.perf_counter()
+            try:
+                job.copy()
+            finally:
+                self._copied.set()
+            job.timing["stage later"] = time.perf_counter() - begun
+        return self._committer.commit(job)
 
     def _copy(
         self, live: Live, agreed: Plan, first: bool, steady: set[int]
     ) -> Callable[[], None] | None:
         """Have copies take the place of live tensors; returns what copies the steady ones."""
-        order = sorted({*agreed.saves, *_compared(live, agreed, first)})
+        order = sorted({*agreed.saves, *compared(live, agreed, first=first)})
         self._stages.append(self._stages.pop(0))
         copies = self._stages[0].views([live.tensors[position] for position in order])
         pairs = dict(zip(order, copies, strict=True))
@@ -280,8 +240,8 @@ class Saver:
         self._plan = None
         try:
             self._holding = Holding(state, self.layouts)
-        except NBRewindError as exc:
-            problem = str(exc)
+        except Exception as exc:
+            problem = _said(exc)
         self._check_all(step, problem)
         assert self._holding is not None
         everyone = self._ranks.gather((self._holding.held, self._known_grids()))
@@ -293,7 +253,7 @@ class Saver:
         """Raise on all ranks what went wrong on some."""
         problems = dict(enumerate(self._ranks.gather(problem)))
         if any(problems.values()):
-            raise CheckpointError(_failure(step, {r: p for r, p in problems.items() if p}))
+            raise CheckpointError(failure(step, {r: p for r, p in problems.items() if p}))
 
     def _known_grids(self) -> dict[str, tuple[int, ...]]:
         if self._ranks.rank:
@@ -305,156 +265,7 @@ class Saver:
             return {}
         return {tensor.name: tensor.grid for each in fragments for tensor in each.tensors}
 
-    def _write(self, job: _Job) -> Saved:
-        if job.copy is not None:
-            begun = time.perf_counter()
-            try:
-                job.copy()
-            finally:
-                self._copied.set()
-            job.timing["stage later"] = time.perf_counter() - begun
-        self._number += 1
-        save = blake3(f"{self._nonce} {self._number}".encode()).hexdigest()[:32]
-        parts = [_part(job, position) for position in job.agreed.saves]
-        begun = time.perf_counter()
-        own = self._differing(job)
-        job.timing["compare"] = time.perf_counter() - begun
-        parts += own
-        fragment: ObjectId | None = None
-        problem = ""
-        added = 0
-        try:
-            fragment, added = self._commit_fragment(job, parts, save)
-        except (NBRewindError, OSError) as exc:
-            problem = str(exc)
-        size = sum(part.nbytes for part in parts)
-        names = sorted({part.name for part in own})
-        answers = self._writers.gather((fragment, problem, size, added, names))
-        failed = {rank: answer[1] for rank, answer in enumerate(answers) if answer[1]}
-        if self._chains is not None:
-            self._chains.committed(whole=not failed)
-        if self._rotation is not None:
-            self._rotation.ended(whole=not failed)
-        if failed:
-            raise CheckpointError(_failure(job.step, failed))
-        record = self._publish(job, save, [answer[0] for answer in answers])
-        return Saved(
-            run=self.run,
-            step=job.step,
-            save=save,
-            record=record,
-            bytes_state=sum(answer[2] for answer in answers),
-            bytes_added=sum(answer[3] for answer in answers),
-            differing=tuple(sorted({name for answer in answers for name in answer[4]})),
-        )
 
-    def _differing(self, job: _Job) -> list[Part]:
-        """This rank's replicas that are not what the rank says that saves them."""
-        if self._writers.world == 1:
-            return []
-        looked = _compared(job.live, job.agreed, job.first)
-        parts = {position: _part(job, position) for position in looked}
-        mine = {part.name: xxh3_128_digest(part.data.tobytes()) for part in parts.values()}
-        everyone = self._writers.gather(mine)
-        return [
-            replace(part, own=True)
-            for position, part in parts.items()
-            if everyone[looked[position]].get(part.name) != mine[part.name]
-        ]
-
-    def _commit_fragment(self, job: _Job, parts: Sequence[Part], save: str) -> tuple[ObjectId, int]:
-        """Make what this rank saves durable; returns its id and the bytes that were new."""
-        begun = time.perf_counter()
-        with self._store.begin() as writer:
-            if self._rotation is not None:
-                chosen = self._rotation.choose(writer, parts)
-                tensors = write_parts(writer, chosen, self._chains)
-                tensors = self._rotation.complete(tensors, job.step)
-            else:
-                tensors = write_parts(writer, parts, self._chains)
-            values = writer.put_stream(job.live.values)
-            job.timing["tiles"] = time.perf_counter() - begun
-            fragment = Fragment(
-                save=save,
-                rank=self._writers.rank,
-                world=self._writers.world,
-                step=job.step,
-                tensors=tuple(tensors),
-                values=values,
-                encoding="pickle" if job.live.pickled else "msgpack",
-                timing=job.timing,
-                bytes={
-                    "state": sum(part.nbytes for part in parts),
-                    "added": writer.bytes_added,
-                },
-            )
-            record = writer.put("record", msgspec.msgpack.encode(fragment))
-            added = writer.bytes_added
-            writer.commit(self._body(FRAGMENT_PREFIX, record))
-        return record, added
-
-    def _publish(self, job: _Job, save: str, fragments: list[ObjectId]) -> ObjectId:
-        """Rank 0 makes the checkpoint visible; all hear whether it did."""
-        record: ObjectId | None = None
-        problem = ""
-        if self._writers.rank == 0:
-            checkpoint = Checkpoint(
-                run=self.run,
-                save=save,
-                step=job.step,
-                world=self._writers.world,
-                fragments=tuple(fragments),
-                created=time.time(),
-                mesh=dict(self.layouts.mesh.degrees),
-                rules=str(self.layouts.rules or ""),
-                final=job.final,
-                notes=job.notes,
-            )
-            try:
-                self._store.refresh()
-                with self._store.begin() as writer:
-                    record = writer.put("record", msgspec.msgpack.encode(checkpoint))
-                    writer.commit(self._body(CHECKPOINT_PREFIX, record))
-            except (StoreError, OSError) as exc:
-                problem = str(exc)
-        record, problem = self._writers.gather((record, problem))[0]
-        if record is None:
-            raise CheckpointError(_failure(job.step, {0: problem}))
-        return record
-
-    def _body(self, prefix: str, record: ObjectId) -> RefBody:
-        return RefBody(
-            lineage=self._lineage,
-            seq=0,
-            source_digest=prefix + self.run,
-            record=record,
-            created=time.time(),
-        )
-
-
-def _compared(live: Live, agreed: Plan, first: bool) -> dict[int, int]:
-    """Replicas that are compared at this save, with the rank that saves each."""
-    return {
-        position: owner
-        for position, owner in agreed.compared
-        if first or live.held[position].nbytes < _COMPARED_ALWAYS
-    }
-
-
-def _part(job: _Job, position: int) -> Part:
-    held = job.live.held[position]
-    return Part(
-        name=held.name,
-        dtype=held.dtype,
-        itemsize=held.itemsize,
-        shape=held.shape,
-        grid=job.agreed.grids[held.name],
-        box=held.box,
-        data=array(job.live.tensors[position]),
-        own=held.own,
-    )
-
-
-def _failure(step: int, failed: Mapping[int, str]) -> str:
-    where = "; ".join(f"rank {rank}: {problem}" for rank, problem in sorted(failed.items()))
-    return f"the checkpoint of step {step} was not saved: {where}"
+def _said(problem: Exception) -> str:
+    """What an error of anybody's says."""
+    return str(problem) if isinstance(problem, NBRewindError) else f"{problem!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,14 @@ def test_different_tensors_of_one_name_are_refused(ranks: Pools, place: str) -> 
         assert "x is float32 (2,) on rank 1 and float32 (1,) on rank 0" in said
 
 
+class _Failing:
+    def state_dict(self) -> None:
+        raise ZeroDivisionError("of the user")
+
+    def load_state_dict(self, state: object) -> None:
+        pass
+
+
 def _fails_on_one(place: str, how: str) -> tuple[str, list[int]]:
     state = {"x": torch.full((10,), float(_rank()))}
     with Checkpointer("run", place) as checkpoints:
@@ -81,8 +90,10 @@ def _fails_on_one(place: str, how: str) -> tuple[str, list[int]]:
                 raise StoreNotWritable("no space left")
 
             checkpoints.store.begin = full
-        elif _rank() == 1:
+        elif _rank() == 1 and how == "state":
             state["odd"] = object()
+        elif _rank() == 1:
+            state["odd"] = _Failing()
         said = ""
         try:
             checkpoints.save(state, step=2)
@@ -96,11 +107,16 @@ def _fails_on_one(place: str, how: str) -> tuple[str, list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("how", "why"), [("full disk", "no space left"), ("state", "odd is a builtins.object")]
+    ("how", "why"),
+    [
+        ("full disk", "no space left"),
+        ("state", "odd is a builtins.object"),
+        ("state_dict", r"ZeroDivisionError\('of the user'\)"),
+    ],
 )
 def test_a_failure_on_one_rank_is_told_on_all(ranks: Pools, place: str, how: str, why: str) -> None:
     for said, steps in ranks(2).run(_fails_on_one, place, how):
-        assert f"the checkpoint of step 2 was not saved: rank 1: {why}" in said
+        assert re.search(f"the checkpoint of step 2 was not saved: rank 1: {why}", said)
         assert steps == [1]
     with Checkpointer("run", place) as checkpoints:
         assert checkpoints.steps() == [3, 1]
