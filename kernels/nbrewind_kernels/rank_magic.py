@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -17,6 +18,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from nbrewind.state.code import code_uses
 from nbrewind.training.launching.launch import GRACE, TIMEOUT, run_body
 from nbrewind.training.launching.work import Body
+from nbrewind_analysis.names import cell_names
 
 
 class _Options(argparse.ArgumentParser):
@@ -50,7 +52,9 @@ class RankMagics(Magics):
         filename = shell.compile.cache(code, shell.execution_count, raw_code=cell)
         flags = shell.compile.flags
         compiled = compile(code, filename, "exec", flags=flags, dont_inherit=True)
-        names = _names_read(compiled, shell.user_ns, shell.user_ns_hidden)
+        known = cell_names(ast.parse(code), transform=shell.transform_cell, compile_flags=flags)
+        own = known.definite_stores - known.reads
+        names = _names_read(compiled, shell.user_ns, {*shell.user_ns_hidden, *own})
         assigned = run_body(
             Body(code, filename, flags, names),
             options.nproc,
@@ -64,7 +68,8 @@ class RankMagics(Magics):
             sys.stderr.write(f"[rank 0] {name} stays on the rank: {why}\n")
 
 
-def _names_read(code: Any, space: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+def _names_read(code: Any, space: Mapping[str, Any], hidden: Set[str]) -> dict[str, Any]:
+    """Variables that code reads, without those that are not for the ranks."""
     uses = code_uses(code)
     wanted = space.keys() if uses.dynamic else uses.loads
     return {name: space[name] for name in wanted if name in space and name not in hidden}

@@ -143,6 +143,14 @@ class Session:
 
     # -- the session ---------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is left of a session that has ended: a variable of the notebook, stored as such."""
+        return {"name": self.name, "step": self.step, "resumed": self.resumed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["name"], None, Interval(None), None, {}, None, False, 0.0)  # type: ignore[misc]
+        self.step, self.resumed = state["step"], state["resumed"]
+
     def __enter__(self) -> Self:
         self._checkpoints = Checkpointer(
             self.name, self._place, pickles=self._pickles, timeout=self._timeout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -305,6 +306,15 @@ def test_variables_of_the_cell_come_back_with_the_loop(
         assert seen == list(range(8 if stop is None else stop + 1))
         assert __main__.seen is seen
     assert __main__.best == 7
+
+
+def test_a_session_that_has_ended_is_a_plain_value_of_the_notebook(tmp_path: Path) -> None:
+    with nt.session("ended", store=tmp_path, every=2, losses=[1.0]) as run:
+        for _ in run.steps(until=3):
+            pass
+    again = pickle.loads(pickle.dumps(run))
+    assert (again.name, again.step, again.resumed) == ("ended", 3, None)
+    assert b"losses" not in pickle.dumps(run)
 
 
 def test_what_cannot_be_saved_is_told_before_the_first_step(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from .notebook_runs import actions, command
 
-SETUP = """import torch
+SETUP = """import torch, threading
+later = threading.Lock()
 rate = 0.5
 def scaled(x):
     return x * rate
