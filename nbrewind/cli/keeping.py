@@ -87,7 +87,9 @@ def gc(
     lines = [
         ("needed", kept),
         ("condemned", f"{report.condemned} packs, {size(report.condemned_bytes)}"),
+        ("merged", f"{report.merged} of them, because they are small"),
         ("rewritten", f"{report.copied} objects of them that are needed"),
+        ("gathered", f"{report.gathered} objects of values that are slow to read"),
         ("to trash", f"{report.trashed} packs, {size(report.trashed_bytes)}"),
         ("removed", f"{report.purged} packs, {size(report.purged_bytes)}"),
         ("waiting", f"{report.waiting} packs condemned before"),

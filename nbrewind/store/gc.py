@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
-from nbrewind.errors import NotCollected, StoreNotWritable
+from nbrewind.errors import NotCollected, ObjectDamaged, ObjectMissing, StoreNotWritable
 from nbrewind.model.blobs import ObjectId
 from nbrewind.store import config, durable, leases, rules
 from nbrewind.store.abc import Kind
@@ -27,6 +27,7 @@ from nbrewind.store.copying import copy_objects
 from nbrewind.store.epochs import Condemned, Epoch, Seen, store_time
 from nbrewind.store.leases import Flight, Lease
 from nbrewind.store.local import LocalStore
+from nbrewind.store.locality import likely_values, together
 from nbrewind.store.losses import read_lost
 from nbrewind.store.marking import Reach
 from nbrewind.store.packs import HEAD, KINDS
@@ -53,9 +54,14 @@ class Patience:
 
 BOUND = 0.5
 """Packs with a smaller share of live bytes are rewritten."""
+SMALL_BYTES = 1024 * 1024
+"""Packs that are smaller are merged once they are many."""
+MANY = 64
+"""Small packs that are left alone: a file system keeps some hundred bytes for each file, and
+whoever opens the store looks at each."""
 
 
-class Collection(msgspec.Struct, kw_only=True):
+class Collected(msgspec.Struct, kw_only=True):
     """What a collection did, or would do."""
 
     applied: bool
@@ -68,6 +74,10 @@ class Collection(msgspec.Struct, kw_only=True):
     condemned_bytes: int = 0
     copied: int = 0
     """Live objects written to new packs, because theirs go."""
+    merged: int = 0
+    """Packs that go because they are small and many."""
+    gathered: int = 0
+    """Objects that got another copy, because the values they are part of were slow to read."""
     trashed: int = 0
     """Packs moved to trash."""
     trashed_bytes: int = 0
@@ -88,7 +98,7 @@ def collect(
     apply: bool = False,
     patience: Patience | None = None,
     bound: float = BOUND,
-) -> Collection:
+) -> Collected:
     """Find garbage, and with `apply` take the next step to be rid of it.
 
     Args:
@@ -107,7 +117,7 @@ def collect(
     if store.read_only:
         raise StoreNotWritable(f"{store.location} was opened read-only: nothing can be removed")
 
-    def take_a_step() -> Collection:
+    def take_a_step() -> Collected:
         with _flight(store) as flight:
             return _Run(store, flight, patience, bound).report
 
@@ -131,8 +141,11 @@ def _flight(store: LocalStore) -> Iterator[Flight]:
         flight.end()
 
 
-def _add(total: Collection, later: Collection) -> None:
-    for name in ("condemned", "condemned_bytes", "copied", "trashed", "trashed_bytes"):
+def _add(total: Collected, later: Collected) -> None:
+    for name in (
+        *("condemned", "condemned_bytes", "copied", "merged", "gathered"),
+        *("trashed", "trashed_bytes"),
+    ):
         setattr(total, name, getattr(total, name) + getattr(later, name))
     total.purged += later.purged
     total.purged_bytes += later.purged_bytes
@@ -151,18 +164,14 @@ class _Run:
         self._patience = patience
         self._epoch = store.epochs.newest()
         self._now = time.time() if flight is None else store_time(self._root)
-        self.report = Collection(applied=flight is not None)
+        self.report = Collected(applied=flight is not None)
         self._list_packs()
         standing = self._read_leases()
         self._mark(standing)
-        held = {pack for lease in standing.values() for pack in lease.packs}
-        self._choice = rules.choose(
-            {pack: _sizes(places) for pack, places in {**self._trash, **self._packs}.items()},
-            self._live,
-            condemned={*self._epoch.condemned, *self._trash.keys() - self._packs.keys()},
-            held=held,
-            bound=bound,
-        )
+        self._held = {pack for lease in standing.values() for pack in lease.packs}
+        self._condemned = {*self._epoch.condemned, *self._trash.keys() - self._packs.keys()}
+        self._bound = bound
+        self._choose()
         due = self._due(standing)
         self._tell(due)
         if flight is not None:
@@ -178,6 +187,7 @@ class _Run:
         self._trash = self._store.trashed_packs()
         problems = [*damaged.values(), *self._store.damaged_refs().values()]
         _refuse(problems)
+        self._sizes = {p: _sizes(places) for p, places in {**self._trash, **self._packs}.items()}
         self._places = {
             place.entry.oid: place
             for packs in (self._trash, self._packs)
@@ -237,6 +247,66 @@ class _Run:
         _refuse(reach.problems)
         self._live = reach.there
 
+    def _choose(self) -> None:
+        """Which packs stay; what makes reading slow is put together first."""
+        self._gather(self._choice_of().stay)
+        self._needed = self._choice = self._choice_of()
+        small = {p for p in self._needed.stay if self._bytes([p]) < SMALL_BYTES} - self._held
+        if len(small) > MANY:
+            self._choice = self._choice_of(small)
+            self.report.merged = len(small - self._choice.stay)
+
+    def _choice_of(self, small: Collection[ObjectId] = ()) -> rules.Choice[ObjectId, ObjectId]:
+        return rules.choose(
+            self._sizes,
+            self._live,
+            condemned=self._condemned,
+            held=self._held,
+            bound=self._bound,
+            small=small,
+        )
+
+    def _gather(self, stay: frozenset[ObjectId]) -> None:
+        """Hold packs that make values fast to read, and with a flight, write such packs."""
+        standing = self._packs.keys() - self._condemned
+        copies: dict[ObjectId, list[Location]] = {}
+        for pack in [*standing, *self._packs.keys() - standing, *self._trash]:
+            for place in self._packs.get(pack) or self._trash[pack]:
+                if pack in standing or place.entry.oid not in copies:
+                    copies.setdefault(place.entry.oid, []).append(place)
+        wanted = together(
+            likely_values(self._store),
+            lambda oid: copies.get(oid, ()),
+            stay,
+            {pack: self._bytes([pack]) for pack in self._sizes},
+            bound=self._bound,
+        )
+        self._held |= wanted.keep
+        self.report.gathered = len(wanted.copy)
+        if self._flight is None or not wanted.copy:
+            return
+        try:
+            packs = self._copy(self._flight, wanted.copy)
+        except OSError as problem:
+            self._not_rewritten(problem)
+            self.report.gathered = 0
+            return
+        written = self._store.packs()[0]
+        for pack in packs:
+            self._packs[pack] = written[pack]
+            self._sizes[pack] = _sizes(written[pack])
+        self._held.update(packs)
+
+    def _copy(self, flight: Flight, places: list[Location]) -> list[ObjectId]:
+        try:
+            return copy_objects(self._store, flight.session, places, flight.hold_packs)
+        except (ObjectDamaged, ObjectMissing) as problem:
+            _refuse([str(problem)])
+            raise
+
+    def _not_rewritten(self, problem: OSError) -> None:
+        _log.warning("nothing was rewritten to be faster to read: %s", problem)
+
     def _due(self, standing: Mapping[str, Lease]) -> list[ObjectId]:
         """Condemned packs that can go now."""
         acknowledged = [lease.epoch for lease in standing.values()]
@@ -265,21 +335,32 @@ class _Run:
         report.sessions = sorted(name for name in self._seen if not own or not name.startswith(own))
 
     def _bytes(self, packs: frozenset[ObjectId] | list[ObjectId]) -> int:
-        return sum(
-            sum(_sizes(self._packs.get(pack) or self._trash[pack]).values()) for pack in packs
-        )
+        return sum(sum(self._sizes[pack].values()) for pack in packs)
 
     def _copy_live(self, flight: Flight) -> None:
+        try:
+            self._copy_chosen(flight)
+        except OSError as problem:
+            if self._choice == self._needed:
+                raise
+            # On a full disk, what is not needed can still go.
+            self._not_rewritten(problem)
+            self._choice, self.report.merged = self._needed, 0
+            self._copy_chosen(flight)
+
+    def _copy_chosen(self, flight: Flight) -> None:
+        """In the order in which the records were made: what is young is read most."""
+        age = {pack: n for n, ref in enumerate(self._store.refs()) for pack in ref.body.objects}
         places = [
             place
-            for pack, oids in self._choice.copy.items()
+            for pack in sorted(self._choice.copy, key=lambda pack: -age.get(pack, len(age)))
             for place in sorted(
                 self._packs.get(pack) or self._trash[pack], key=lambda p: p.entry.offset
             )
-            if place.entry.oid in oids
+            if place.entry.oid in self._choice.copy[pack]
         ]
         if places:
-            copy_objects(self._store, flight.session, places, flight.hold_packs)
+            self._copy(flight, places)
 
     def _remove(self, due: list[ObjectId]) -> None:
         for pack in due:

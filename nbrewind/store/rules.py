@@ -22,7 +22,8 @@ A collector, in each run:
 
 1. `list_packs`; 2. `read_leases`, and `fence` those that have expired; 3. `mark` from the
    refs and what leases hold, in this order;
-4. `copy_live`: what is live and in no pack that stays is copied to new packs;
+4. `copy_live`: what is live and in no pack that stays is copied to new packs, and so is what
+   can be read faster from one. Packs for the latter stay in this run, like those of commits;
 5. `remove`: packs condemned in an epoch that all leases have acknowledged go to trash;
 6. `condemn`: a new epoch names the packs that are to go next. Condemned is for ever: a pack
    that turns out to be needed is copied, so nobody has to know who decided last;
@@ -119,6 +120,7 @@ def choose(
     condemned: Collection[P],
     held: Collection[P],
     bound: float,
+    small: Collection[P] = (),
 ) -> Choice[P, O]:
     """Decide which packs stay: each live object in one of them, little else in any.
 
@@ -126,8 +128,9 @@ def choose(
         packs: The objects of each pack, with their bytes.
         live: Objects that something needs.
         condemned: Packs that cannot stay, but may have what is live.
-        held: Packs of commits in flight: they stay.
+        held: Packs that stay, those of commits in flight for instance.
         bound: A pack is worth keeping from this share of bytes that no better pack has.
+        small: Packs that are not worth keeping unless they are held.
     """
     useful = {
         pack: {oid: size for oid, size in objects.items() if oid in live}
@@ -144,7 +147,7 @@ def choose(
     )
     for pack in rest:
         new = sum(size for oid, size in useful[pack].items() if oid not in covered)
-        if new and new >= bound * total[pack]:
+        if new and pack not in small and new >= bound * total[pack]:
             stay.add(pack)
             covered.update(useful[pack])
     copy: dict[P, frozenset[O]] = {}

@@ -237,12 +237,20 @@ def collector(world: World, rng: random.Random, use: Ingredients) -> Iterator[No
             yield
         trash = dict(world.trash)
         condemned = dict(world.condemned)
+        if live and rng.random() < 0.2:  # what lies scattered is copied together
+            together = frozenset(rng.sample(sorted(live), rng.randint(1, len(live))))
+            together &= frozenset().union(*packs.values(), *trash.values())
+            copy = world.name()
+            world.packs[copy] = packs[copy] = together
+            held |= {copy}
+            yield
         choice = rules.choose(
             {p: dict.fromkeys(objects, 1) for p, objects in {**packs, **trash}.items()},
             live,
             condemned=condemned,
             held=held,
             bound=rng.choice([0.01, 0.6]),
+            small=[p for p in packs if rng.random() < 0.2],
         )
         # copy_live
         copied = frozenset().union(*choice.copy.values())

@@ -13,7 +13,7 @@ import pytest
 
 from nbrewind.errors import NotCollected, ObjectMissing, StoreError, StoreNotWritable
 from nbrewind.model.records import ExecutionRecord
-from nbrewind.store import open_store
+from nbrewind.store import gc, open_store
 from nbrewind.store.check import check_store
 from nbrewind.store.epochs import Epochs
 from nbrewind.store.gc import Patience, collect
@@ -129,6 +129,34 @@ def test_copies_in_several_packs_become_one(tmp_path: Path) -> None:
     for number, ref in enumerate(refs):
         expected = noise(number, 100) + noise("same", 2_000_000)
         assert value_of(open_store(tmp_path), ref) == expected
+
+
+def test_many_small_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "MANY", 20)
+    store = open_store(tmp_path)
+    refs = [run_cell(store, f"x{i}", noise(i, 1000)) for i in range(21)]
+    large = run_cell(store, "y", noise("y", 2_000_000))
+    assert collect(store).merged == 21
+    done = collect(store, apply=True, patience=AT_ONCE)
+    assert (done.merged, done.purged, done.copied) == (21, 21, 21 * 4)
+    assert len(packs(tmp_path)) == 2
+    files = sum(path.is_file() for path in tmp_path.rglob("*"))
+    assert files < 1.5 * len([*refs, large])  # of which one is the ref
+    before = packs(tmp_path)
+    again = collect(store, apply=True, patience=AT_ONCE)
+    assert (again.merged, again.copied, again.condemned) == (0, 0, 0)
+    assert packs(tmp_path) == before
+    reader = open_store(tmp_path, read_only=True)
+    assert [value_of(reader, ref) for ref in refs] == [noise(i, 1000) for i in range(21)]
+    assert value_of(reader, large) == noise("y", 2_000_000)
+
+
+def test_few_small_packs_are_left_alone(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for i in range(5):
+        run_cell(store, f"x{i}", noise(i, 1000))
+    assert collect(store, apply=True, patience=AT_ONCE).merged == 0
+    assert len(packs(tmp_path)) == 5
 
 
 def test_what_a_session_holds_stays_until_it_ends(tmp_path: Path) -> None:
