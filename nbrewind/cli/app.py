@@ -13,7 +13,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from nbrewind import __version__
-from nbrewind.cli import ckpt, demo, history, keeping, kernel, report, running, status, store, trust
+from nbrewind.cli import (
+    ckpt,
+    demo,
+    history,
+    keeping,
+    kernel,
+    records,
+    report,
+    running,
+    status,
+    store,
+    trust,
+)
 from nbrewind.errors import NBRewindError, NotebookError, UsageError
 
 app = typer.Typer(
@@ -34,9 +46,11 @@ app.add_typer(kernel.app, name="kernel")
 store.app.command("gc")(keeping.gc)
 store.app.command("check")(keeping.check)
 store.app.command("prune")(keeping.prune)
-store.app.command("pin")(keeping.pin)
-store.app.command("unpin")(keeping.unpin)
-store.app.command("pins")(keeping.pins)
+store.app.command("pin")(records.pin)
+store.app.command("unpin")(records.unpin)
+store.app.command("pins")(records.pins)
+store.app.command("trash")(records.trash)
+store.app.command("restore")(records.restore)
 app.add_typer(store.app, name="store")
 app.add_typer(ckpt.app, name="ckpt")
 app.add_typer(trust.app, name="trust")

@@ -1,21 +1,17 @@
-"""`nbrewind store gc|check|prune|pin|unpin|pins`: keeping a store sound and small."""
+"""`nbrewind store gc|check|prune`: keeping a store sound and small."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nbrewind.cli.options import Json, Store
 from nbrewind.cli.output import check_json, seconds, size, table, write_json
-from nbrewind.cli.store import Place, find_store
+from nbrewind.cli.store import Place, find_store, open_directory
 from nbrewind.errors import UsageError
-
-if TYPE_CHECKING:
-    from nbrewind.model.refs import RefBody
-    from nbrewind.store.local import LocalStore
 
 Apply = Annotated[
     bool,
@@ -24,32 +20,9 @@ Apply = Annotated[
         help="Do it, or only tell what would be done.",
     ),
 ]
-Record = Annotated[
-    str,
-    typer.Argument(
-        metavar="RECORD",
-        help="A record as `nbrewind log` or `store prune` name it, or the id of a cell: its newest "
-        "record.",
-    ),
-]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _DAY = 24 * 3600.0
-_SHOWN = 6
-"""Digits of a record's id from which it is taken for one."""
-
-
-def _open(notebook: Path | None, store: str | None, *, write: bool) -> LocalStore:
-    from nbrewind.store.local import open_store
-    from nbrewind.store.places import is_bucket, tiers_of
-
-    place = find_store(notebook, store)
-    if len(tiers_of(place)) > 1 or is_bucket(place):
-        raise UsageError(
-            f"{place} is not one directory: give a tier that is one with --store; buckets have "
-            "rules of their own for what is old"
-        )
-    return open_store(place, create=False, read_only=not write)
 
 
 def gc(
@@ -73,7 +46,7 @@ def gc(
     from nbrewind.store.gc import Patience, collect
 
     check_json(json)
-    opened = _open(notebook, store, write=apply)
+    opened = open_directory("collect garbage", notebook, store, write=apply)
     try:
         patience = Patience(grace=grace * _DAY, trash=trash * _DAY)
         report = collect(opened, apply=apply, patience=patience)
@@ -126,7 +99,7 @@ def check(
     check_json(json)
     place = find_store(notebook, store)
     aside = config.restore(place) if repair and Path(place).is_dir() else ""
-    opened = _open(notebook, store, write=repair)
+    opened = open_directory("check everything", notebook, store, write=repair)
     try:
         report = check_store(opened, repair=repair)
         if aside:
@@ -190,7 +163,7 @@ def prune(
         raise UsageError("say which records to keep: --keep-last N, --max-size SIZE, or both")
     budget = None if max_size is None else _bytes(max_size)
     current = _digests(notebook) if notebook is not None else set()
-    opened = _open(notebook, store, write=apply)
+    opened = open_directory("prune records", notebook, store, write=apply)
     try:
         report = run(opened, keep_last=keep_last, max_bytes=budget, current=current, apply=apply)
     finally:
@@ -211,90 +184,6 @@ def prune(
             typer.echo("that is more than asked for: the rest is pinned or of the current notebook")
     if report.too_large:
         raise typer.Exit(1)
-
-
-def pin(
-    record: Record,
-    notebook: Place = None,
-    store: Store = None,
-    note: Annotated[str, typer.Option("--note", help="Why, for people.")] = "",
-) -> None:
-    """Keep a record and all it needs, whatever is pruned."""
-    from nbrewind.store import durable
-    from nbrewind.store.pins import add_pin
-
-    opened = _open(notebook, store, write=True)
-    try:
-        body = _find(opened, record)
-        with durable.writing(opened.location):
-            add_pin(opened.location, body, note)
-    finally:
-        opened.close()
-    typer.echo(f"pinned {body.lineage}/{body.seq}")
-
-
-def unpin(record: Record, notebook: Place = None, store: Store = None) -> None:
-    """Remove a pin: the record is kept or pruned like any other."""
-    from nbrewind.store import durable
-    from nbrewind.store.pins import read_pins, remove_pin
-
-    opened = _open(notebook, store, write=True)
-    try:
-        chosen = [
-            one
-            for one in read_pins(opened.location)
-            if _is_meant(record, one.lineage, one.seq, one.record, one.cell_id)
-        ]
-        if not chosen:
-            raise UsageError(f"no pin is of {record}: see `nbrewind store pins`")
-        with durable.writing(opened.location):
-            for one in chosen:
-                remove_pin(opened.location, one.place)
-                typer.echo(f"unpinned {one.lineage}/{one.seq}")
-    finally:
-        opened.close()
-
-
-def pins(notebook: Place = None, store: Store = None, json: Json = None) -> None:
-    """List the pinned records."""
-    from nbrewind.store.pins import PinReport, read_pins
-
-    opened = _open(notebook, store, write=False)
-    opened.close()
-    found = [
-        PinReport(
-            lineage=one.lineage,
-            seq=one.seq,
-            notebook=one.notebook,
-            cell_id=one.cell_id,
-            note=one.note,
-        )
-        for one in read_pins(opened.location)
-    ]
-    if json is not None:
-        write_json(found, json)
-        return
-    if not found:
-        typer.echo("nothing is pinned")
-        return
-    rows = [(f"{one.lineage[:8]}/{one.seq}", one.notebook, one.cell_id, one.note) for one in found]
-    table([("record", "notebook", "cell", "note"), *rows])
-
-
-def _find(store: LocalStore, record: str) -> RefBody:
-    for ref in store.refs():  # newest first
-        body = ref.body
-        if _is_meant(record, body.lineage, body.seq, body.record, body.cell_id):
-            return body
-    raise UsageError(f"no record is {record}: see `nbrewind log`")
-
-
-def _is_meant(text: str, lineage: str, seq: int, record: bytes, cell_id: str) -> bool:
-    start, slash, number = text.partition("/")
-    if slash and start and number.isdigit():
-        return lineage.startswith(start) and seq == int(number)
-    shown = len(text) >= _SHOWN and record.hex().startswith(text)
-    return bool(text) and (shown or text == cell_id)
 
 
 def _digests(notebook: Path) -> set[str]:

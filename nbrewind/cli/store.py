@@ -14,6 +14,7 @@ from nbrewind.cli.output import size, write_json
 if TYPE_CHECKING:
     from nbrewind.store.abc import Store as AnyStore
     from nbrewind.store.info import TierInfo
+    from nbrewind.store.local import LocalStore
     from nbrewind.store.tiers.promoter import Step
     from nbrewind.store.tiers.promotion import TierPromoted
 
@@ -45,6 +46,43 @@ def open_for_reading(notebook: Path | None, store: str | None) -> AnyStore:
     from nbrewind.store.opening import open_store
 
     return open_store(find_store(notebook, store), create=False, read_only=True)
+
+
+def open_directory(
+    verb: str, notebook: Path | None, store: str | None, *, write: bool
+) -> LocalStore:
+    """Open a store for what works in one directory only.
+
+    Args:
+        verb: What is to be done, as a person would say it.
+        notebook: Whose store is meant.
+        store: Its place, if that is given.
+        write: Whether anything is to be changed.
+
+    Raises:
+        UsageError: the store is in a bucket, or a chain of several.
+        StoreFormatError: there is none, or it is of a newer format.
+        StoreNotWritable: it cannot be written.
+    """
+    from nbrewind.errors import UsageError
+    from nbrewind.store import local
+    from nbrewind.store.places import is_bucket, tiers_of
+
+    place = find_store(notebook, store)
+    chain = tiers_of(place)
+    directories = [tier for tier in chain if not is_bucket(tier)]
+    if len(chain) > 1 and directories:
+        options = " or ".join(f"--store {tier}" for tier in directories)
+        raise UsageError(
+            f"{place} is a chain of stores, each of which keeps records of its own: {verb} in one "
+            f"of them with {options}"
+        )
+    if not directories:
+        raise UsageError(
+            f"{place} is a bucket: to {verb} there, copy the store to a directory with a tool of "
+            "the bucket, and give that with --store"
+        )
+    return local.open_store(place, create=False, read_only=not write)
 
 
 @app.command("init")

@@ -34,6 +34,7 @@ from nbrewind.store.packs import HEAD, KINDS
 from nbrewind.store.pins import read_pins
 from nbrewind.store.session import is_alive, observer_name
 from nbrewind.store.trash import TRASH, move_to_trash, purge_refs
+from nbrewind.store.validation import kinds_in
 
 _log = logging.getLogger(__name__)
 
@@ -224,13 +225,13 @@ class _Run:
         store.refresh()
         _refuse([*store.damaged_refs().values(), *store.unseen()])
         reach = Reach()
+        added = kinds_in(store)  # since the packs were listed
 
         def kind_of(oid: ObjectId) -> Kind | None:
             place = self._places.get(oid)
             if place is not None:
                 return KINDS[place.entry.kind - 1]
-            copies = store.copies_of(oid)  # it was added since the packs were listed
-            return KINDS[copies[0].entry.kind - 1] if copies else None
+            return added(oid)
 
         reach.follow((ref.body.record for ref in store.refs()), kind_of, store.get)
         missing = reach.missing - read_lost(self._root)

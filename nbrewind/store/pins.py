@@ -45,6 +45,17 @@ class PinReport(msgspec.Struct, frozen=True, kw_only=True):
     cell_id: str
     note: str
 
+    @classmethod
+    def of(cls, pin: Pin) -> PinReport:
+        """A pin as it is told."""
+        return cls(
+            lineage=pin.lineage,
+            seq=pin.seq,
+            notebook=pin.notebook,
+            cell_id=pin.cell_id,
+            note=pin.note,
+        )
+
 
 def read_pins(root: str) -> list[Pin]:
     """All pins.
@@ -65,7 +76,7 @@ def read_pins(root: str) -> list[Pin]:
     return found
 
 
-def add_pin(root: str, body: RefBody, note: str = "") -> None:
+def add_pin(root: str, body: RefBody, note: str = "") -> Pin:
     """Pin the record of a ref, durably; a pin that is there is replaced. Raises `OSError`."""
     pin = Pin(
         lineage=body.lineage,
@@ -81,6 +92,7 @@ def add_pin(root: str, body: RefBody, note: str = "") -> None:
     durable.write_small(temporary, seal(MAGIC, pin))
     durable.move(temporary, _path(root, pin.place))
     durable.sync_directory(folder)
+    return pin
 
 
 def remove_pin(root: str, place: tuple[str, int]) -> bool:

@@ -85,12 +85,8 @@ def secure(
     store.refresh()
     store.follow_epochs(look=True)
 
-    def kind_of(oid: ObjectId) -> Kind | None:
-        copies = store.copies_of(oid)
-        return KINDS[copies[0].entry.kind - 1] if copies else None
-
     reach = Reach()
-    reach.follow(roots, kind_of, lambda oid: store.read_copy(store.copies_of(oid)[0]))
+    reach.follow(roots, kinds_in(store), lambda oid: store.read_copy(store.copies_of(oid)[0]))
     for problem in reach.problems:
         _log.info("not followed: %s", problem)
     copies = [store.copies_of(oid) for oid in reach.there]
@@ -100,6 +96,16 @@ def secure(
         _log.info("%d objects are copied out of packs that are to go", len(at_risk))
         copy_objects(store, store.session_directory(), at_risk, named)
     return reach.missing
+
+
+def kinds_in(store: LocalStore) -> Callable[[ObjectId], Kind | None]:
+    """Tells the kind of each object of which there is a copy, in trash perhaps."""
+
+    def kind_of(oid: ObjectId) -> Kind | None:
+        copies = store.copies_of(oid)
+        return KINDS[copies[0].entry.kind - 1] if copies else None
+
+    return kind_of
 
 
 def _is_there(store: LocalStore, pack: ObjectId) -> bool:
