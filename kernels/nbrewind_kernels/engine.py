@@ -188,6 +188,7 @@ class Engine:
         """Bring files up to date and end the session."""
         self.virtual.settle_files()
         self.observers.close()
+        self.live.tracker.close()
         self.settle()
         if problem := self.trace.write():
             self.warn(problem)

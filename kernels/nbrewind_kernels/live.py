@@ -24,6 +24,7 @@ from nbrewind.model.records import Group, is_place_name, is_variable_name, plain
 from nbrewind.state.canonical import is_as_stored
 from nbrewind.state.capture import Dump, Examination
 from nbrewind.state.entities import EntityTable, is_entity_name
+from nbrewind.state.page_tracking import PageTracker
 from nbrewind.state.pickling import Scope
 from nbrewind.state.places import Places
 from nbrewind.state.restoring import PYTHON, Loaded, Restore
@@ -52,6 +53,7 @@ class LiveNamespace:
         self.store = store
         self.entities = EntityTable()
         self.hasher = LeafHasher() if store is None else store.hasher
+        self.tracker = PageTracker.configured(self.hasher)
         self.lazy: set[str] = set()
         self.prints: dict[str, bytes] = {}
         """Fingerprint of each loaded name when it was captured or loaded last."""
@@ -96,7 +98,7 @@ class LiveNamespace:
 
     def examination(self, in_use: Callable[[str], bool] = lambda entity: False) -> Examination:
         """A fresh look at the namespace."""
-        return Examination(Scope(self.namespace, self.entities, in_use), self.hasher)
+        return Examination(Scope(self.namespace, self.entities, in_use), self.hasher, self.tracker)
 
     def look(self, exam: Examination, name: str) -> Dump:
         """Examine a name, a place, or an entity as itself."""

@@ -30,6 +30,7 @@ from nbrewind.state.hidden import hidden_parts
 from nbrewind.state.marks import class_marks, state_mark
 from nbrewind.state.mutability import ATOMS, is_mutable_type
 from nbrewind.state.nans import may_hold_nan
+from nbrewind.state.page_tracking import PageTracker
 from nbrewind.state.pickling import Scope, StatePickler, merge_uses
 from nbrewind.state.recursion import bounded_recursion
 from nbrewind.state.set_order import (
@@ -120,9 +121,12 @@ class Dump:
 class Examination:
     """One look at the namespace."""
 
-    def __init__(self, scope: Scope, hasher: LeafHasher) -> None:
+    def __init__(
+        self, scope: Scope, hasher: LeafHasher, tracker: PageTracker | None = None
+    ) -> None:
         self._scope = scope
         self._hasher = hasher
+        self._compute_keys = hasher.keys if tracker is None else tracker.keys
         self._keys: dict[tuple[int, int], LeafKeys] = {}
         """Keys of the buffers seen so far, by address and bytes: each is hashed once."""
 
@@ -230,7 +234,7 @@ class Examination:
         place = (_address(buffer), buffer.nbytes)
         keys = self._keys.get(place)
         if keys is None:
-            keys = self._keys[place] = self._hasher.keys(buffer)
+            keys = self._keys[place] = self._compute_keys(buffer)
         return keys
 
     def _unstorable(

@@ -30,8 +30,10 @@ DEFAULT_CAPACITY = 131_072
 _MANY = 32
 """Leaves from which computing their keys is worth several threads."""
 
-LeafKeys = tuple[tuple[int, bytes], ...]
-"""Length and seeded XXH3-128 of each leaf of some bytes."""
+LeafKey = tuple[int, bytes]
+"""Length and seeded XXH3-128 of a leaf."""
+LeafKeys = tuple[LeafKey, ...]
+"""Those of each leaf of some bytes."""
 
 
 def object_id(data: Buffer) -> ObjectId:
@@ -87,19 +89,34 @@ class LeafHasher:
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
-        self._seen: dict[tuple[int, bytes], ObjectId] = {}
+        self._seen: dict[LeafKey, ObjectId] = {}
         self._seed = secrets.randbits(64)
 
-    def keys(self, data: Buffer) -> LeafKeys:
+    def keys(self, data: Buffer, known: Sequence[LeafKey | None] = ()) -> LeafKeys:
         """What the leaves of `data` (C-contiguous) are recognised by; runs at memory speed.
 
         Within one process and for one hasher, equal keys mean equal bytes.
+
+        Args:
+            data: The bytes.
+            known: The keys of all leaves, None for those that are to be computed; empty if all
+                are.
         """
+        if known:
+            return self._missing_keys(data, known)
         views = split(data)
         if len(views) < _MANY:
             return tuple(map(self._key, views))
         with stopwatch.measure("hash", sum(view.nbytes for view in views)):
             return tuple(run_all(self._key, views))
+
+    def _missing_keys(self, data: Buffer, known: Sequence[LeafKey | None]) -> LeafKeys:
+        view = flat(data)
+        places = [i * LEAF_BYTES for i, key in enumerate(known) if key is None]
+        views = [view[at : at + LEAF_BYTES] for at in places]
+        with stopwatch.measure("hash", sum(leaf.nbytes for leaf in views)):
+            computed = iter(run_all(self._key, views))
+        return tuple(next(computed) if key is None else key for key in known)
 
     def leaves(self, data: Buffer, keys: LeafKeys | None = None) -> tuple[ObjectId, ...]:
         """The ids of the leaves of `data` (C-contiguous), in order.
@@ -134,14 +151,14 @@ class LeafHasher:
             oid if oid is not None else fresh[key] for key, oid in zip(keys, found, strict=True)
         )
 
-    def _key(self, view: memoryview) -> tuple[int, bytes]:
+    def _key(self, view: memoryview) -> LeafKey:
         return view.nbytes, xxh3_128_digest(view, self._seed)
 
     def digest(self, data: Buffer) -> bytes:
         """The blob digest of `data`, as `BlobRef.digest` has it."""
         return blob_digest(self.leaves(data))
 
-    def _remember(self, fresh: dict[tuple[int, bytes], ObjectId]) -> None:
+    def _remember(self, fresh: dict[LeafKey, ObjectId]) -> None:
         excess = len(self._seen) + len(fresh) - self._capacity
         if excess > 0:
             # A quarter at once, so that a full cache does not pay for every leaf.
