@@ -19,6 +19,7 @@ import pytest
         ("capture.py", []),
         ("bench_store.py", []),
         ("pauses.py", []),
+        ("page_tracking.py", []),
         ("training.py", []),
     ],
 )

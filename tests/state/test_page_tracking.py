@@ -297,9 +297,7 @@ def test_another_mapping_at_the_same_place_is_another_one(followed: Followed) ->
     other = anonymous()
     ctypes.memset(address_of(memoryview(other)), 9, SIZE)
     # Moved there, not written there.
-    assert _mremap(
-        address_of(memoryview(other)), SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, place
-    )
+    assert _mremap(address_of(memoryview(other)), SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, place)
     assert followed.look(memory) == 0
     assert memory[0] == 9
     followed.look(memory)  # it is registered again
@@ -455,32 +453,27 @@ def test_a_write_between_the_question_and_the_next_is_seen_later(
 
 
 def test_writes_while_it_looks_are_seen_later(followed: Followed) -> None:
-    with anonymous(SIZE + PAGE) as memory:
-        view = memoryview(memory)[16 : 16 + SIZE]
-        array = np.frombuffer(view, np.uint8)
-        stop = threading.Event()
+    array = np.frombuffer(anonymous(SIZE + PAGE), np.uint8)[16 : 16 + SIZE]
+    stop = threading.Event()
 
-        def write() -> None:
-            random = np.random.default_rng(1)
-            while not stop.is_set():
-                start = int(random.integers(SIZE))
-                array[start : start + int(random.choice([1, 5000]))] += 1
+    def write() -> None:
+        random = np.random.default_rng(1)
+        while not stop.is_set():
+            start = int(random.integers(SIZE))
+            array[start : start + int(random.choice([1, 5000]))] += 1
 
-        for _ in range(5):
-            threads = [threading.Thread(target=write) for _ in range(2)]
-            for thread in threads:
-                thread.start()
-            for _ in range(15):
-                followed.tracker.keys(view)
-            stop.set()
-            for thread in threads:
-                thread.join()
-            stop.clear()
-            followed.look(view)
-            assert followed.look(view) == LEAVES
-        del array, write
-        gc.collect()
-        view.release()
+    for _ in range(5):
+        threads = [threading.Thread(target=write) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(15):
+            followed.tracker.keys(memoryview(array))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        stop.clear()
+        followed.look(array)
+        assert followed.look(array) == LEAVES
 
 
 def test_tensors_are_followed(followed: Followed) -> None:
