@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping
 from types import TracebackType
@@ -65,8 +64,6 @@ class Checkpointer:
         self.run = run
         self.store = open_store(default_place() if place is None else place)
         self.ranks = these_ranks(group, timeout)
-        self._group = group
-        self._timeout = timeout
         self._layouts = Layouts(self.ranks, rules, mesh)
         self._pickles = pickles
         self._deltas = deltas
@@ -143,11 +140,10 @@ class Checkpointer:
 
     def _saving(self) -> Saver:
         if self._saver is None:
-            ranks = functools.partial(these_ranks, self._group, self._timeout)
             self._saver = Saver(
                 self.store,
                 self.run,
-                ranks,
+                self.ranks,
                 layouts=self._layouts,
                 pickles=self._pickles,
                 deltas=self._deltas,
@@ -223,6 +219,7 @@ class Checkpointer:
             for hook in self._hooks.values():
                 hook.remove()
             self._hooks.clear()
+            self.ranks.close()
             self.store.close()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import os
 import re
@@ -31,6 +32,14 @@ class Ranks(Protocol):
         """As `gather`; quicker, for values of the same length on all ranks."""
         ...
 
+    def another(self) -> Ranks:
+        """The same ranks once more, for another thread. A collective call."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and their threads."""
+        ...
+
 
 class OneRank:
     """A process of its own."""
@@ -46,6 +55,13 @@ class OneRank:
         """See `Ranks.gather_bytes`."""
         return [value]
 
+    def another(self) -> Ranks:
+        """See `Ranks.another`."""
+        return self
+
+    def close(self) -> None:
+        """See `Ranks.close`."""
+
 
 class GroupOfRanks:
     """The ranks of a group of torch's; they talk over gloo groups of their own.
@@ -60,21 +76,48 @@ class GroupOfRanks:
     def __init__(self, group: Any = None, timeout: float = 600.0) -> None:
         import torch.distributed as dist
 
-        members = dist.get_process_group_ranks(group or dist.group.WORLD)
         self.rank = dist.get_rank(group)
-        self.world = len(members)
+        self._members = dist.get_process_group_ranks(group or dist.group.WORLD)
+        self.world = len(self._members)
+        self._all = self.world == dist.get_world_size()
+        self._timeout = timeout
         self._looking = min(_LOOKING, timeout)
-        self._group, self._afterwards = (
-            dist.new_group(
-                members,
-                timeout=datetime.timedelta(seconds=seconds),
-                backend="gloo",
-                use_local_synchronization=True,
-            )
-            # The second serves to find out who is missing when the first has failed.
-            for seconds in (timeout, timeout + self._looking)
-        )
+        self._group = self._new_group(timeout)
+        # Serves to find out who is missing when the first has failed.
+        self._afterwards = self._new_group(timeout + self._looking)
+        self._owns_afterwards = True
         self._processes: list[tuple[str, int]] = self.gather((_machine(), os.getpid()))
+
+    def _new_group(self, seconds: float) -> Any:
+        import torch.distributed as dist
+
+        return dist.new_group(
+            self._members,
+            timeout=datetime.timedelta(seconds=seconds),
+            backend="gloo",
+            use_local_synchronization=not self._all,
+        )
+
+    def another(self) -> Ranks:
+        """See `Ranks.another`."""
+        found = copy.copy(self)
+        found._group = self._new_group(self._timeout)
+        found._owns_afterwards = False
+        return found
+
+    def close(self) -> None:
+        """See `Ranks.close`. The threads of a group wake up a hundred times a second.
+
+        Groups of some ranks stay: torch names them by their members, and another one would meet
+        what the first has left behind.
+        """
+        import torch.distributed as dist
+
+        groups = [self._group, *([self._afterwards] if self._owns_afterwards else [])]
+        self._owns_afterwards, self._group = False, None
+        for group in groups:
+            if group is not None and self._all and dist.is_initialized():
+                dist.destroy_process_group(group)
 
     def gather(self, value: Any) -> list[Any]:
         """See `Ranks.gather`."""
@@ -82,7 +125,7 @@ class GroupOfRanks:
 
         found: list[Any] = [None] * self.world
         try:
-            dist.all_gather_object(found, value, group=self._group)
+            dist.all_gather_object(found, value, group=self._open())
         except RuntimeError as exc:
             raise self._gone(exc) from exc
         return found
@@ -97,10 +140,15 @@ class GroupOfRanks:
         mine = torch.frombuffer(bytearray(value), dtype=torch.uint8)
         found = [torch.empty_like(mine) for _ in range(self.world)]
         try:
-            dist.all_gather(found, mine, group=self._group)
+            dist.all_gather(found, mine, group=self._open())
         except RuntimeError as exc:
             raise self._gone(exc) from exc
         return [bytes(each.numpy()) for each in found]
+
+    def _open(self) -> Any:
+        if self._group is None:
+            raise CheckpointError("these ranks were closed: make another Checkpointer")
+        return self._group
 
     def _gone(self, problem: Exception) -> CheckpointError:
         """The error that says who is missing, as far as this rank can find out."""

@@ -48,8 +48,7 @@ class Saver:
     Args:
         store: Where to; every rank opens it for itself.
         run: The run's name.
-        ranks: Makes the ranks that save together; called twice, because those that write talk
-            while others train.
+        ranks: Who saves together.
         layouts: How tensors lie on the ranks; as their placements say by default.
         pickles: Pickle values that are not plain; loading them needs trust.
         deltas: Store differences from the save before, where they are shorter. Needs memory for
@@ -61,7 +60,7 @@ class Saver:
         self,
         store: Store,
         run: str,
-        ranks: Callable[[], Ranks],
+        ranks: Ranks,
         *,
         layouts: Layouts | None = None,
         pickles: bool = False,
@@ -72,14 +71,15 @@ class Saver:
             raise CheckpointError("a run needs a name")
         self.run = run
         self._store = store
-        self._ranks = ranks()
+        self._ranks = ranks
+        self._writers = ranks.another()  # those that write talk while others train
         self._pickles = pickles
         self.layouts = layouts or Layouts(self._ranks)
         self._layout: list[tuple[Any, ...]] | None = None
         self._holding: Holding | None = None
         self._plan: Plan | None = None
         self._chains = Chains() if deltas else None
-        self._committer = Committer(store, run, ranks(), self.layouts, self._chains, partial)
+        self._committer = Committer(store, run, self._writers, self.layouts, self._chains, partial)
         # The values that differences are from must stay as they are: two stages take turns.
         self._stages = [Stage(), Stage()] if deltas else [Stage()]
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbrewind-checkpoint")
@@ -156,6 +156,7 @@ class Saver:
             self.wait()
         finally:
             self._thread.shutdown()
+            self._writers.close()
 
     def _begin(
         self,

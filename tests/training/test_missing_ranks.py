@@ -41,8 +41,8 @@ def _save_without_one(place: str, how: str) -> str:
     ("how", "what", "by"),
     [
         ("dies", r"rank 1 \(process \d+\) (has died|is gone)", {0, 2}),
-        ("stops", r"rank 1 \(process \d+\) is stopped", {0, 2}),
-        ("hangs", r"rank 1 does not answer", {0}),
+        pytest.param("stops", r"rank 1 \(process \d+\) is stopped", {0, 2}, marks=pytest.mark.long),
+        pytest.param("hangs", r"rank 1 does not answer", {0}, marks=pytest.mark.long),
     ],
 )
 def test_it_is_named(tmp_path: Path, how: str, what: str, by: set[int]) -> None:

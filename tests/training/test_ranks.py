@@ -172,3 +172,37 @@ def _load_only(place: str) -> str:
 def test_plain_values_on_another_number_of_ranks(ranks: Pools, place: str) -> None:
     ranks(2).run(_own_values, place)
     assert ranks(1).run(_load_only, place) == ["of rank 0"]
+
+
+def _again_and_again(place: str, times: int) -> list[int]:
+    import os
+
+    threads = []
+    state = {"x": torch.full((10,), float(_rank()))}
+    for step in range(times):
+        with Checkpointer("run", place) as checkpoints:
+            checkpoints.save_later(state, step=step)
+            checkpoints.wait()
+            checkpoints.load(state)
+        threads.append(len(os.listdir("/proc/self/task")))
+    return threads
+
+
+@pytest.mark.parametrize("times", [15, pytest.param(300, marks=pytest.mark.long)])
+def test_a_closed_checkpointer_leaves_no_threads(ranks: Pools, place: str, times: int) -> None:
+    for threads in ranks(2).run(_again_and_again, place, times):
+        assert threads[-1] <= threads[4]
+
+
+def _after_closing(place: str) -> str:
+    checkpoints = Checkpointer("run", place)
+    checkpoints.close()
+    try:
+        checkpoints.save({"x": 1}, step=1)
+    except CheckpointError as exc:
+        return str(exc)
+    return ""
+
+
+def test_a_closed_checkpointer_says_so(ranks: Pools, place: str) -> None:
+    assert ["were closed" in said for said in ranks(2).run(_after_closing, place)] == [True] * 2

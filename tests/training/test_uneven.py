@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import cloudpickle
+import pytest
 import torch
 
 from nbrewind.testing.rank_pool import RankPool
@@ -78,18 +79,23 @@ def load(run: str, placements: list[str], world: int, place: str) -> None:
         assert torch.equal(value.to_local(), expected[key]), (run, placements, key)
 
 
-def test_every_shape_in_every_layout(ranks: Callable[[int], RankPool], tmp_path: Path) -> None:
+QUICK: list[tuple[int, list[str]]] = [(1, ["all"]), (2, ["rows"]), (2, ["columns"])]
+LONG: list[tuple[int, list[str]]] = [
+    *QUICK,
+    (4, ["rows"]),
+    (4, ["rows", "columns"]),
+    (4, ["columns", "rows"]),
+    (4, ["strided", "rows"]),
+    (4, ["all", "columns"]),
+]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("cases", [QUICK, pytest.param(LONG, marks=pytest.mark.long)])
+def test_every_shape_in_every_layout(
+    ranks: Callable[[int], RankPool], tmp_path: Path, cases: list[tuple[int, list[str]]]
+) -> None:
     place = str(tmp_path / "store")
-    cases: list[tuple[int, list[str]]] = [
-        (1, ["all"]),
-        (2, ["rows"]),
-        (2, ["columns"]),
-        (4, ["rows"]),
-        (4, ["rows", "columns"]),
-        (4, ["columns", "rows"]),
-        (4, ["strided", "rows"]),
-        (4, ["all", "columns"]),
-    ]
     for world, placements in cases:
         ranks(world).run(save, f"{world} {placements}", placements, world, place)
     for world, placements in cases:
