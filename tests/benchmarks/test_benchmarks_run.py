@@ -20,6 +20,7 @@ import pytest
         ("bench_store.py", []),
         ("pauses.py", []),
         ("page_tracking.py", []),
+        ("store_report.py", ["--only", "sizes"]),
         ("training.py", []),
     ],
 )
