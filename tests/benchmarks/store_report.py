@@ -1,4 +1,4 @@
-"""Every figure the store is judged by, as ratios of one run: `python tests/benchmarks/store_report.py`.
+"""What the store is judged by, in ratios of one run: `python tests/benchmarks/store_report.py`.
 
 It calls the other benchmarks and puts what they find beside what was aimed at:
 
