@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from nbrewind.cli.options import Json, Store
@@ -32,7 +32,8 @@ _SHOWN = 6
 """Digits of a record's id from which it is taken for one."""
 
 
-class TrashReport(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class TrashReport:
     """One record in trash, for programs."""
 
     lineage: str
