@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from nbrewind.testing.rank_pool import RankPool
 
 from . import layouts, states
+
+# Threads of OpenMP do not survive a fork, and a forked child waits for them: other tests fork.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="package")
