@@ -334,6 +334,7 @@ def _environment(home: Path, shims: Path) -> dict[str, str]:
         "HOME": str(home),
         "XDG_CACHE_HOME": cache,  # matplotlib takes long to list the fonts of a new home
         "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PYTHONPATH": os.pathsep.join(roots),
         "LANG": "C.UTF-8",
     }
