@@ -35,12 +35,22 @@ _NOTHING = memoryview(b"")
 class Chains:
     """What one rank saved last, and what it is saving now.
 
-    The values saved last have to stay in memory: `committed` says when they may go.
+    The values saved last have to stay in memory until the save after them has ended. `begin` and
+    `committed` enclose each save: one that was left in the middle, for whatever reason, has used
+    the memory of the one before, so nothing is a difference from that any more.
     """
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, bool, Box], tuple[npt.NDArray[Any], list[Layers]]] = {}
         self._now: dict[tuple[str, bool, Box], tuple[npt.NDArray[Any], list[Layers]]] = {}
+        self._under_way = False
+
+    def begin(self) -> None:
+        """A save begins: from now on its values are written over the last but one's."""
+        if self._under_way:
+            self._last = {}
+        self._now = {}
+        self._under_way = True
 
     def shorten(
         self, writer: StoreWriter, part: Part, number: int, tile: Box, content: memoryview
@@ -84,3 +94,4 @@ class Chains:
         """The save has ended. If it is not `whole`, the next one begins new chains."""
         self._last = self._now if whole else {}
         self._now = {}
+        self._under_way = False

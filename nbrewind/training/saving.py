@@ -110,7 +110,7 @@ class Saver:
             CheckpointError: it was not saved, on any rank, or the one before it was not; the
                 message says on which rank it failed and why.
         """
-        self.wait()
+        self._wait_idle()
         return self._write(self._begin(take, roles, step, final, notes, copy=False))
 
     def save_later(
@@ -140,15 +140,31 @@ class Saver:
             CheckpointError: as `save`; what goes wrong later is raised by `Pending.wait` and by
                 the next call.
         """
-        self.wait()
-        job = self._begin(take, roles, step, final, notes, copy=True, overlap=overlap)
-        self._pending = Pending(self._thread.submit(self._write, job))
+        self._wait_idle()
+        try:
+            job = self._begin(take, roles, step, final, notes, copy=True, overlap=overlap)
+            self._pending = Pending(self._thread.submit(self._write, job))
+        except BaseException:
+            # Nobody may know whether the thread has it: steps wait until it is certain.
+            self._thread.submit(self._copied.set)
+            raise
         return self._pending
 
     def wait(self) -> Saved | None:
         """Wait for the save that is under way; raises what it raised, once."""
-        pending, self._pending = self._pending, None
-        return None if pending is None else pending.wait()
+        pending = self._pending
+        if pending is None:
+            return None
+        try:
+            return pending.wait()
+        finally:
+            if pending.done():  # not if the waiting was interrupted
+                self._pending = None
+
+    def _wait_idle(self) -> None:
+        """As `wait`, and for a save that nobody knows of, because it was interrupted in between."""
+        self.wait()
+        self._thread.submit(lambda: None).result()
 
     def close(self) -> None:
         """Wait for the save that is under way, and raise what it raised."""
@@ -210,6 +226,8 @@ class Saver:
     ) -> Callable[[], None] | None:
         """Have copies take the place of live tensors; returns what copies the steady ones."""
         order = sorted({*agreed.saves, *compared(live, agreed, first=first)})
+        if self._chains is not None:
+            self._chains.begin()
         self._stages.append(self._stages.pop(0))
         copies = self._stages[0].views([live.tensors[position] for position in order])
         pairs = dict(zip(order, copies, strict=True))

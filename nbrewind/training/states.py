@@ -7,6 +7,7 @@ back without a step being made: what an optimizer keeps is discovered, not liste
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -67,8 +68,8 @@ def _opened(value: Any) -> Any:
         return tuple(map(_opened, value))
     if type(value) is list:
         return [*map(_opened, value)]
-    if isinstance(value, Mapping):
-        return type(value)((k, _opened(v)) for k, v in value.items())  # type: ignore[call-arg]
+    if type(value) in (dict, OrderedDict):  # others are plain values, or refused by name
+        return type(value)((k, _opened(v)) for k, v in value.items())
     return value
 
 

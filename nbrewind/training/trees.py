@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +18,7 @@ import msgspec
 
 from nbrewind.errors import CheckpointError
 
-_TENSOR, _TUPLE, _PAIRS, _INTEGER, _COMPLEX, _PICKLE, _SET, _ORDERED = range(1, 9)
+_TENSOR, _TUPLE, _PAIRS, _INTEGER, _COMPLEX, _PICKLE, _SET, _ORDERED, _COUNTER = range(1, 10)
 
 
 def join(keys: tuple[Any, ...]) -> str:
@@ -63,7 +63,7 @@ def encode(
             return value
         if kind is int:
             return value if -(2**63) <= value < 2**63 else _ext(_INTEGER, str(value))
-        if kind in (dict, OrderedDict):
+        if kind in (dict, OrderedDict, Counter):
             return mapping(value, keys)
         if kind is list:
             return [plain(each, (*keys, number)) for number, each in enumerate(value)]
@@ -89,7 +89,7 @@ def encode(
         if type(value) is dict and all(type(key) is str for key in value):
             return {key: plain(each, (*keys, key)) for key, each in value.items()}
         pairs = [[plain(key, keys), plain(each, (*keys, key))] for key, each in value.items()]
-        return _ext(_ORDERED if type(value) is OrderedDict else _PAIRS, pairs)
+        return _ext({OrderedDict: _ORDERED, Counter: _COUNTER}.get(type(value), _PAIRS), pairs)
 
     return tensors, msgspec.msgpack.encode(plain(state, ())), pickled
 
@@ -116,6 +116,8 @@ def decode(content: bytes, tensors: Callable[[str], Any], *, pickles: bool = Fal
             return {key: value for key, value in content}
         if code == _ORDERED:
             return OrderedDict((key, value) for key, value in content)
+        if code == _COUNTER:
+            return Counter({key: value for key, value in content})
         if code == _INTEGER:
             return int(content)
         if code == _COMPLEX:
